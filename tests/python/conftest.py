@@ -1,0 +1,111 @@
+"""One Spark serves all tests; each test has a dbt project and schemas of its own."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import yaml
+
+from icegate.session import start_session, stop_session
+from icegate.settings import Lake
+
+ROOT = Path(__file__).parents[2]
+
+
+def make_home(folder: Path) -> Path:
+    """Make a project home in ``folder`` that has the checkout's jars and nothing else."""
+    folder.mkdir(parents=True, exist_ok=True)
+    resolved = ROOT / ".icegate" / "ivy"
+    if resolved.is_dir():
+        (folder / "ivy").symlink_to(resolved)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    home = make_home(tmp_path_factory.mktemp("tests") / "a lake")
+    conf = {"spark.sql.session.timeZone": "UTC"}
+    return Lake(home=home, warehouse=home / "warehouse", ansi=True, spark_conf=conf)
+
+
+@pytest.fixture(scope="session")
+def spark(lake: Lake) -> Any:
+    yield start_session(lake)
+    stop_session()
+
+
+class DbtRun:
+    """What a dbt command did: ``ok``, a status and a message for each node, all in one text."""
+
+    def __init__(self, outcome: Any) -> None:
+        results = getattr(outcome.result, "results", None) or []
+        self.ok = outcome.success
+        self.status = {result.node.name: str(result.status) for result in results}
+        self.message = {result.node.name: result.message or "" for result in results}
+        self.text = "\n".join([*self.message.values(), str(outcome.exception or "")])
+
+
+class DbtProject:
+    """A dbt project in a folder with a space in its name, on the tests' Spark."""
+
+    def __init__(self, folder: Path, lake: Lake, spark: Any, adapter: str = "icegate") -> None:
+        self.folder, self.lake, self.spark = folder, lake, spark
+        self.schema = f"t_{uuid.uuid4().hex[:10]}"
+        target = {"type": adapter, "method": "session", "schema": self.schema, "threads": 4}
+        if adapter == "icegate":
+            target.update(home=str(lake.home), ansi=True, spark_conf=lake.spark_conf)
+        else:
+            target.update(host="none")
+        self.write_yaml("profiles.yml", {"t": {"target": "t", "outputs": {"t": target}}})
+        self.configure()
+
+    def configure(self, **extra: Any) -> None:
+        project = {"name": "t", "version": "1.0", "profile": "t"}
+        flags = {"send_anonymous_usage_stats": False, "partial_parse": False}
+        self.write_yaml("dbt_project.yml", {**project, "flags": flags, **extra})
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text))
+        return file
+
+    def write_yaml(self, path: str, content: Any) -> Path:
+        return self.write(path, yaml.safe_dump(content, sort_keys=False))
+
+    def dbt(self, *args: str) -> DbtRun:
+        from dbt.cli.main import dbtRunner
+
+        where = ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
+        logs = ["--log-path", str(self.folder / "logs"), "--quiet"]
+        return DbtRun(dbtRunner().invoke([*args, *where, *logs]))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Run ``query`` with ``{s}`` standing for the project's schema."""
+        return [tuple(row) for row in self.spark.sql(query.format(s=self.schema)).collect()]
+
+
+@pytest.fixture
+def project(tmp_path: Path, lake: Lake, spark: Any) -> Any:
+    made = DbtProject(tmp_path / "a project", lake, spark)
+    yield made
+    shutil.rmtree(made.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def lake_copy(tmp_path: Path) -> Path:
+    """A project home of its own, with a space in its path."""
+    return make_home(tmp_path / "a home")
+
+
+@pytest.fixture
+def own_project(tmp_path: Path, lake_copy: Path, spark: Any) -> Any:
+    """A project whose catalog and warehouse no other test shares, to be broken at will."""
+    conf = {"spark.sql.session.timeZone": "UTC"}
+    lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
+    return DbtProject(tmp_path / "a project", lake, start_session(lake))
