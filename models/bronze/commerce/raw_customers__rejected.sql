@@ -1,0 +1,1 @@
+{{ rejected_rows(ref('raw_customers')) }}
