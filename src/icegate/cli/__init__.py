@@ -1,0 +1,1 @@
+"""The command line: one module per command, each reads options and calls one function."""

@@ -1,0 +1,86 @@
+"""Say in DuckDB's SQL what a query says in Spark's, or refuse where the two may differ.
+
+A quick answer must not be another answer. A function is translated only when it's known to agree:
+the tests run each of them on both engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+
+from icegate.errors import IcegateError
+
+ON_SPARK = "run it on Spark, which takes some seconds to start: add `--spark`"
+
+AGREEING = frozenset(
+    """
+    abs addmonths and anyvalue approxdistinct argmax argmin array arrayagg arraycontains
+    arrayfilter arraymax arraymin arraysize arraytostring arrayuniqueagg ascii avg case ceil
+    coalesce concat concatws contains corr count countif covarpop cumedist currentdate datediff day
+    dayofmonth dayofyear degrees denserank endswith exp explode firstvalue floor greatest
+    groupconcat hour if initcap lag lastday lastvalue lead least left length levenshtein ln log
+    logicaland logicalor lower make_date max md5 median min minute month nextday nthvalue ntile
+    nullif nvl2 or pad percentrank pow quarter rank regexpextract regexplike regexpsplit repeat
+    replace reverse right round rownumber safedivide second sha2 sign sin splitpart sqrt startswith
+    stddev stddevpop stddevsamp strposition struct sum timestamptrunc timestrtotime timetostr
+    transform translate trim tsordsadd tsordstodate unixdate unixtostr upper variance variancepop
+    weekofyear year
+    """.split()
+)
+# Integers: DuckDB rounds where Spark cuts off. Text: times and floats are written differently.
+CASTS_THAT_DIFFER = (*exp.DataType.INTEGER_TYPES, *exp.DataType.TEXT_TYPES)
+
+
+def to_duckdb(tree: exp.Expr, limit: int) -> str:
+    """Return the query in DuckDB's SQL, cut off after ``limit`` rows unless that is 0."""
+    differing = next(_differing(tree), None)
+    if differing is not None:
+        raise IcegateError(
+            "cannot run the query by DuckDB",
+            why=f"`{differing.sql(dialect='spark')}` may mean something else there than in Spark",
+            fix=ON_SPARK,
+        )
+    query = tree.transform(_keep_dates)
+    if limit and isinstance(query, exp.Query) and not query.args.get("limit"):
+        query = query.limit(limit)
+    try:
+        return query.sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)
+    except sqlglot.errors.UnsupportedError as error:
+        raise IcegateError(
+            "cannot translate the query for DuckDB", why=str(error), fix=ON_SPARK
+        ) from error
+
+
+def function_name(function: exp.Func) -> str:
+    """Return the name under which ``AGREEING`` has a function."""
+    return str(function.name.lower() if isinstance(function, exp.Anonymous) else function.key)
+
+
+def _differing(tree: exp.Expr) -> Iterator[exp.Expr]:
+    for node in tree.walk():
+        if isinstance(node, exp.Cast):  # try_cast too
+            agrees = not node.is_type(*CASTS_THAT_DIFFER)
+        elif isinstance(node, exp.Exists):
+            agrees = isinstance(node.this, exp.Query)
+        elif isinstance(node, exp.Substring):  # position 0 is 1 in Spark
+            start = node.args.get("start")
+            agrees = isinstance(start, exp.Literal | exp.Neg) and start.name != "0"
+        elif isinstance(node, exp.Literal) and node.is_string:
+            agrees = "\\" not in node.name  # an escape in Spark, itself in DuckDB
+        elif isinstance(node, exp.Func):
+            agrees = function_name(node) in AGREEING
+        else:
+            outer = isinstance(node, exp.Lateral) and node.args.get("outer")
+            agrees = not (outer or isinstance(node, exp.AtTimeZone | exp.Pivot | exp.TableSample))
+        if not agrees:
+            yield node
+
+
+def _keep_dates(node: exp.Expr) -> exp.Expr:
+    """Make `date_add` and its kin return a date, as in Spark; DuckDB's returns a timestamp."""
+    if isinstance(node, exp.TsOrDsAdd | exp.AddMonths) and not isinstance(node.parent, exp.Cast):
+        return exp.cast(node.copy(), "date")
+    return node

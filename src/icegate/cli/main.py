@@ -1,0 +1,71 @@
+"""The entry point: commands, and errors turned into a message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from icegate.cli.doctor import doctor
+from icegate.cli.init import init
+from icegate.cli.show import show
+from icegate.cli.sql import sql
+from icegate.cli.tables import tables
+from icegate.errors import IcegateError
+
+app = typer.Typer(
+    name="icegate",
+    help="Look after a lakehouse that dbt builds.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 fine, 1 something was found or failed, 2 wrong usage or configuration.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"icegate {version('icegate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _icegate(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+for command in (init, doctor, tables, show, sql):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    try:
+        app()
+    except IcegateError as error:
+        _show(error)
+        sys.exit(error.exit_code)
+
+
+def _show(error: IcegateError) -> None:
+    if "--json" in sys.argv:
+        from icegate.cli.output import print_json
+
+        print_json({"error": {"what": error.what, "why": error.why, "fix": error.fix}})
+        return
+    lines = f"error: {error.render()}"
+    if sys.stderr.isatty():
+        lines = lines.replace("error:", "\033[1;31merror:\033[0m", 1)
+    print(lines, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Run one read-only query on `main` of the lake: by DuckDB in this process, or by Spark."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from datetime import timezone
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlglot
+from sqlglot import exp
+
+from icegate.catalog import CatalogEntry, check_files, gone_entries, list_relations
+from icegate.cli.common import find_entry
+from icegate.cli.dialect import ON_SPARK, to_duckdb
+from icegate.errors import ConfigError, IcegateError
+from icegate.settings import Lake
+
+if TYPE_CHECKING:
+    import duckdb
+
+EXTENSIONS = ("avro", "iceberg")  # manifests are Avro, so that one comes first
+# These take a query but call a program or any method of the JVM.
+NOT_READING = ("reflect", "java_method", "try_reflect")
+METADATA_TABLES = (
+    "snapshots history files manifests partitions refs entries all_data_files all_delete_files "
+    "all_entries all_files all_manifests data_files delete_files metadata_log_entries "
+    "position_deletes changes"
+).split()
+
+
+class Result(NamedTuple):
+    """What a query returned; ``cut`` says that there were more rows than asked for."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    cut: bool
+    engine: str
+
+
+def parse(text: str) -> exp.Expr:
+    """Return the syntax tree of one query that only reads, or raise ``ConfigError``."""
+    # What it can't parse it warns about and hands over as a command, which is refused below.
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
+    except sqlglot.errors.SqlglotError as error:
+        why = str(error)
+        for where in getattr(error, "errors", [])[:1]:
+            place = f"line {where['line']}, column {where['col']}"
+            # Its classes are no help to who wrote the query.
+            said = re.sub(r" for <class .*>", "", where["description"])
+            why = f"{said} at {where['highlight']!r} ({place})"
+        raise ConfigError(
+            "cannot parse the query", why=why, fix="correct it; the dialect is Spark's"
+        ) from error
+    if len(trees) != 1:
+        raise ConfigError(
+            f"cannot run {len(trees)} statements",
+            why="this command takes one query",
+            fix="run them one by one" if trees else "give a query, as in `select 1`",
+        )
+    _refuse_writes(trees[0], text)
+    return trees[0]
+
+
+def is_query(tree: exp.Expr) -> bool:
+    """Tell a query from SHOW, DESCRIBE and EXPLAIN, which only Spark can answer."""
+    return isinstance(tree, exp.Query)
+
+
+def _refuse_writes(tree: exp.Expr, text: str) -> None:
+    writing = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.QueryTransform, exp.Set, exp.Use)
+    looks = isinstance(tree, exp.Show | exp.Describe) or (
+        isinstance(tree, exp.Command) and tree.name.upper() in ("SHOW", "DESCRIBE", "EXPLAIN")
+    )
+    if looks:
+        return
+    found = next((n for n in tree.walk() if isinstance(n, writing) and not is_query(n)), None)
+    called = next((f.name for f in tree.find_all(exp.Func) if f.name.lower() in NOT_READING), None)
+    if is_query(tree) and found is None and called is None:
+        return
+    inner = found if found not in (None, tree) else None
+    raise ConfigError(
+        f"cannot run {called or (inner.key if inner else text.split()[0]).upper()}",
+        why="this command only reads: SELECT, WITH, SHOW, DESCRIBE and EXPLAIN",
+        fix="change tables by a model and `dbt build`",
+    )
+
+
+def run_on_duckdb(lake: Lake, tree: exp.Expr, limit: int) -> Result:
+    """Run the query in this process on the tables that it names; ``limit`` 0 means all rows."""
+    import duckdb
+
+    if not is_query(tree):
+        raise IcegateError(
+            "cannot run this by DuckDB",
+            why="only Spark answers SHOW, DESCRIBE and EXPLAIN",
+            fix=f"use `icegate tables` or `show`, or {ON_SPARK}",
+        )
+    entries = _named_tables(lake, tree)
+    translated = to_duckdb(tree, limit and limit + 1)
+    database = _open_duckdb(lake, entries)
+    try:
+        for entry in entries:
+            _make_view(database, entry)
+        _shut_in(database, lake, entries)
+        cursor = database.execute(translated)
+        rows = cursor.fetchmany(limit + 1) if limit else cursor.fetchall()
+    except duckdb.Error as error:
+        raise IcegateError(
+            "cannot run the query by DuckDB",
+            why=_first_lines(error),
+            fix=f"correct it, or {ON_SPARK}",
+        ) from error
+    columns = _unique([name for name, *_ in cursor.description or []])
+    return Result(columns, rows[: limit or None], bool(limit and len(rows) > limit), "duckdb")
+
+
+def run_on_spark(lake: Lake, text: str, limit: int) -> Result:
+    """Run the query on an embedded Spark session; ``limit`` 0 means all rows."""
+    from pyspark.errors import PySparkException
+
+    from icegate.session import start_session
+
+    spark = start_session(lake)
+    try:
+        answer = spark.sql(text)
+        rows = answer.limit(limit + 1).collect() if limit else answer.collect()
+    except PySparkException as error:
+        raise IcegateError(
+            "cannot run the query on Spark", why=_first_lines(error), fix="correct the query"
+        ) from error
+    zoned = [field.dataType.typeName() == "timestamp" for field in answer.schema.fields]
+    values = [
+        tuple(
+            v.replace(tzinfo=timezone.utc) if z and v else v for v, z in zip(r, zoned, strict=True)
+        )
+        for r in rows[: limit or None]
+    ]
+    return Result(_unique(answer.columns), values, bool(limit and len(rows) > limit), "spark")
+
+
+def _named_tables(lake: Lake, tree: exp.Expr) -> list[CatalogEntry]:
+    """Return the tables that the query reads; names of CTEs and table functions aren't any."""
+    defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    known = list_relations(lake)
+    found: dict[str, CatalogEntry] = {}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier | exp.Dot):
+            continue
+        name = ".".join(part.name for part in table.parts)
+        if name.lower() in defined and not table.db:
+            continue
+        _refuse_what_duckdb_cannot(table, name)
+        entry = find_entry(known, name, lake.catalog)
+        if entry.kind == "view":
+            raise IcegateError(
+                f"cannot read {name} by DuckDB",
+                why="it is a view, whose SQL is Spark's",
+                fix=ON_SPARK,
+            )
+        found[entry.full_name] = entry
+        if "." in entry.namespace:  # DuckDB has one level of schemas
+            table.set("db", exp.to_identifier(entry.namespace, quoted=True))
+            table.set("catalog", exp.to_identifier(lake.catalog, quoted=True))
+            table.set("this", exp.to_identifier(entry.name, quoted=True))
+    if gone_entries(list(found.values())):
+        check_files(lake, known)
+    return list(found.values())
+
+
+def _refuse_what_duckdb_cannot(table: exp.Table, name: str) -> None:
+    why = ""
+    if name.count(".") > 1 and table.name.lower() in METADATA_TABLES:
+        why = "it is one of Iceberg's metadata tables"
+    if table.args.get("version") or table.args.get("when"):
+        why = "it asks for an older version, and DuckDB reads `main` as it is now"
+    if why:
+        raise IcegateError(f"cannot read {name} by DuckDB", why=why, fix=ON_SPARK)
+
+
+def _open_duckdb(lake: Lake, entries: Sequence[CatalogEntry]) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    database = duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+    for name in EXTENSIONS if entries else ():
+        database.execute(f"load {_quoted(str(_extension_file(name)))}")
+    # The lake's own name, so that three-part names work as they stand.
+    database.execute(f"attach ':memory:' as \"{lake.catalog}\"")
+    database.execute(f'use "{lake.catalog}"')
+    database.execute("set TimeZone = 'UTC'")
+    return database
+
+
+def _extension_file(name: str) -> Path:
+    package = find_spec(f"duckdb_extension_{name}")
+    roots = package.submodule_search_locations if package else None
+    for root in roots or []:
+        for file in Path(root).rglob(f"{name}.duckdb_extension"):
+            return file
+    raise IcegateError(
+        f"cannot read tables by DuckDB: its extension {name} isn't installed",
+        fix=f"`pip install duckdb-extension-{name}` in the version of duckdb, or add `--spark`",
+    )
+
+
+def _make_view(database: duckdb.DuckDBPyConnection, entry: CatalogEntry) -> None:
+    schema, name = (f'"{part}"' for part in (entry.namespace, entry.name))
+    database.execute(f"create schema if not exists {schema}")
+    # A metadata file, unlike a table's folder, means exactly the `main` that the catalog means.
+    database.execute(
+        f"create view {schema}.{name} as "
+        f"select * from iceberg_scan({_quoted(str(entry.metadata_file))})"
+    )
+
+
+def _shut_in(
+    database: duckdb.DuckDBPyConnection, lake: Lake, entries: Sequence[CatalogEntry]
+) -> None:
+    """Let the query read files of the lake and of its tables, and nothing else."""
+    folders = {lake.warehouse, *(entry.metadata_file.parents[1] for entry in entries)}
+    allowed = ", ".join(_quoted(f"{folder}/") for folder in sorted(folders))
+    database.execute(f"set allowed_directories = [{allowed}]")
+    database.execute("set enable_external_access = false")
+    database.execute("set lock_configuration = true")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Give the second column of a name a number, since rows of JSON have one value a name."""
+    unique: list[str] = []
+    for name in names:
+        number, free = 2, name
+        while free in unique:
+            free, number = f"{name}_{number}", number + 1
+        unique.append(free)
+    return unique
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2])
