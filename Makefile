@@ -1,0 +1,66 @@
+# `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
+.DEFAULT_GOAL := help
+.PHONY: help setup landing build doctor test test-fast test-long \
+	lint lint-python lint-types lint-sql lint-yaml bench lock clean
+
+python := .venv/bin/python
+installed := .venv/.installed
+# sqlfluff sees Jinja there and no SQL: a macro's indentation means nothing to it.
+macros := macros tests/generic standins src/dbt/include
+benchmarks = $(notdir $(basename $(wildcard benchmarks/*.py)))
+
+# An environment knows where it was made; in a copy of the checkout it would run the original.
+ifneq ($(shell cat $(installed) 2>/dev/null),$(CURDIR))
+.PHONY: $(installed)
+endif
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: $(installed) ## make .venv with the locked versions, and get the jars; once
+
+$(installed): requirements/install.sh requirements/lock.txt requirements/java.txt pyproject.toml
+	@sh requirements/install.sh
+
+landing: $(installed) ## make landing data, when there is none
+	@ls "$${ICEGATE_LANDING:-landing}"/*/*/_SUCCESS >/dev/null 2>&1 || $(python) python_jobs/generate_landing.py
+
+build: $(installed) landing ## build and test bronze, silver and gold; ARGS='--select …' go to dbt
+	@$(python) python_jobs/run_dbt.py --standins-allowed -- build $(ARGS)
+
+doctor: $(installed) ## look for what is missing or doesn't fit, with the fix
+	@$(python) -m icegate.cli.main doctor
+
+test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to pytest
+	$(python) -m pytest -m "not long" $(ARGS)
+
+test-fast: $(installed) ## run the quick tests, in under 3 minutes
+	$(python) -m pytest -m "not slow and not long" $(ARGS)
+
+test-long: $(installed) ## run the tests that install, load or break things, in under 40 minutes
+	$(python) -m pytest -m long $(ARGS)
+
+lint: lint-python lint-types lint-sql lint-yaml ## check style and types of all that is committed
+
+lint-python: $(installed)
+	$(python) -m ruff check . && $(python) -m ruff format --check .
+
+lint-types: $(installed)
+	$(python) -m mypy src python_jobs
+
+lint-sql: $(installed)
+	$(python) -m sqlfluff lint --disable-progress-bar models tests/singular src/icegate/scaffold
+	$(python) -m sqlfluff lint --disable-progress-bar --exclude-rules LT02 $(macros)
+
+lint-yaml: $(installed)
+	$(python) -m yamllint --strict .
+
+bench: $(installed) ## measure one claim of speed: NAME=<program in benchmarks/>; ARGS=--quick is smaller
+	$(if $(filter $(NAME),$(benchmarks)),,$(error which? make bench NAME=<name>, where <name> is one of: $(or $(benchmarks),(none yet))))
+	$(python) benchmarks/$(NAME).py $(ARGS)
+
+lock: $(installed) ## resolve the versions again, after a change of pyproject.toml
+	$(python) -m uv pip compile --quiet --universal --python-version 3.10 --upgrade --no-annotate --custom-compile-command "make lock" --extra dev -o requirements/lock.txt pyproject.toml
+
+clean: ## remove what dbt and the tools wrote; tables, landing data, jars and .venv stay
+	rm -rf target logs dist .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,101 @@
+"""Run dbt with the right packages: ``run_dbt.py [options] -- build --select tag:commerce``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from icegate.errors import IcegateError
+from icegate.packages import DBT, Choice, choose_packages
+from icegate.settings import lake_from_target, load_target
+
+BUILDING = ("build", "run", "seed", "snapshot", "retry")
+
+cli = typer.Typer(add_completion=False)
+
+
+@cli.command(context_settings={"allow_interspersed_args": False})
+def run_dbt(
+    dbt_args: Annotated[list[str], typer.Argument(help="What dbt is to do, as after `dbt`.")],
+    require_real: Annotated[
+        bool, typer.Option("--require-real", help="Exit 3 instead of using stand-ins.")
+    ] = False,
+    standins_allowed: Annotated[
+        bool, typer.Option("--standins-allowed", help="Use stand-ins without the hub.")
+    ] = False,
+) -> None:
+    """Choose the dbt packages, run dbt with them, and say where the tables are."""
+    command = next((arg for arg in dbt_args if not arg.startswith("-")), "")
+    try:
+        if command in ("deps", "clean"):
+            raise typer.Exit(_run(dbt_args, Choice({})))
+        project_dir, target_name, target = _target(dbt_args)
+        choice = choose_packages(
+            project_dir, target_name, standins_allowed=standins_allowed, require_real=require_real
+        )
+        _announce(choice)
+        exit_code = _run(dbt_args, choice)
+        if exit_code == 0 and command in BUILDING and target.get("method", "session") == "session":
+            lake = lake_from_target(target, project_dir)
+            print(f"\ntables:  {lake.warehouse}\ncatalog: {lake.catalog_db}")
+            print(f"look at them: {_near(Path(sys.executable).parent / 'icegate')} tables")
+        _announce(choice)
+    except IcegateError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from error
+    raise typer.Exit(exit_code)
+
+
+def _target(dbt_args: list[str]) -> tuple[Path, str, dict[str, Any]]:
+    """Return the project, and the target that dbt will take from the same arguments."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--project-dir", default=os.environ.get("DBT_PROJECT_DIR") or ".")
+    parser.add_argument("--profiles-dir")
+    parser.add_argument("--target", "-t")
+    known, _ = parser.parse_known_args(dbt_args)
+    project_dir = Path(known.project_dir).absolute()
+    profiles_dir = Path(known.profiles_dir) if known.profiles_dir else None
+    return project_dir, *load_target(project_dir, profiles_dir, known.target)
+
+
+def _run(dbt_args: list[str], choice: Choice) -> int:
+    """Run dbt, pass on what would stop it, and return its exit code."""
+    # In a session of its own dbt gets Ctrl-C once, from here, and not from the terminal too:
+    # on the second one it gives up without cleaning up.
+    dbt = subprocess.Popen(
+        [*DBT, *dbt_args], env=choice.environment(os.environ), start_new_session=True
+    )
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, lambda number, _: dbt.send_signal(number))
+    exit_code = dbt.wait()
+    return exit_code if exit_code >= 0 else 128 - exit_code
+
+
+def _announce(choice: Choice) -> None:
+    if not choice.standins_because:
+        return
+    packages = ", ".join(f"{name} {version}" for name, version in choice.versions.items())
+    print(
+        f"\n{'*' * 100}\n"
+        f"  STAND-INS ARE IN USE for {packages}\n"
+        f"  {choice.standins_because}\n"
+        "  dbt_utils' tests run as this repository's own code; elementary's tests DO NOT RUN.\n"
+        "  With internet access this command takes the real packages; `dbt deps` does as well.\n"
+        f"{'*' * 100}\n",
+        flush=True,
+    )
+
+
+def _near(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+if __name__ == "__main__":
+    cli()

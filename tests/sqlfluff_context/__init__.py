@@ -1,0 +1,24 @@
+"""What sqlfluff knows when it renders a model, besides dbt's built-ins and the macros' files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[2] / "dbt_project.yml"
+
+
+def var(name: str, default: Any = None) -> Any:
+    """Return a variable of the project: sqlfluff's own `var` is the word `item` for all of them."""
+    return yaml.safe_load(PROJECT.read_text())["vars"].get(name, default)
+
+
+def generate_surrogate_key(field_list: list[str]) -> str:
+    return f"md5({', '.join(field_list)})"
+
+
+# sqlfluff loads macros without the name of their package.
+dbt_utils = SimpleNamespace(generate_surrogate_key=generate_surrogate_key)
