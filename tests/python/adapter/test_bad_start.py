@@ -48,6 +48,7 @@ def test_an_unknown_method(project: DbtProject) -> None:
     assert not run.ok and "'sesion' is not one of" in run.text
 
 
+@pytest.mark.slow
 def test_a_catalog_that_another_process_has_locked(own_project: DbtProject) -> None:
     own_project.write("models/m.sql", TABLE)
     assert own_project.dbt("run").ok
@@ -94,6 +95,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk(own_project: DbtProject, small_disk: Path) -> None:
     retarget(own_project, warehouse=str(small_disk / "warehouse"))
     own_project.write("models/m.sql", TABLE)

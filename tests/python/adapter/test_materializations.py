@@ -86,6 +86,7 @@ def test_full_refresh_of_an_incremental_model_keeps_its_history(project: DbtProj
     assert project.rows("select count(*) from {s}.m") == [(2,)]
 
 
+@pytest.mark.slow
 def test_a_view_becomes_a_table_and_a_view_again(project: DbtProject) -> None:
     for kind, value in [("view", 1), ("table", 2), ("incremental", 3), ("view", 4), ("view", 5)]:
         config = f"{{{{ config(materialized='{kind}') }}}}"

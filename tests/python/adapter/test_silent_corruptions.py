@@ -11,7 +11,8 @@ from conftest import DbtProject
 
 from icegate.settings import Lake
 
-STOCK = pytest.param("spark", marks=pytest.mark.xfail(strict=True, reason="dbt-spark's defect"))
+DEFECT = pytest.mark.xfail(strict=True, reason="dbt-spark's defect")
+STOCK = pytest.param("spark", marks=[DEFECT, pytest.mark.slow])
 
 
 @pytest.fixture(params=["icegate", STOCK])

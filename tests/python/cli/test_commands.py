@@ -168,6 +168,7 @@ def test_duckdb_itself_is_shut_in(shop):
         database.execute("set enable_external_access = true")
 
 
+@pytest.mark.slow
 def test_a_locked_catalog_is_reported_after_its_timeout(locked):
     ran = run_icegate(locked, "tables")
     assert ran.code == 1

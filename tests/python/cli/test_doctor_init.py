@@ -41,6 +41,7 @@ def test_doctor_finds_a_typo_in_the_profile(own_shop):
     assert "did you mean 'memory'" in findings(ran)["profile"]["message"]
 
 
+@pytest.mark.slow
 def test_doctor_finds_a_moved_warehouse_and_a_lock(locked):
     lake = lake_of(locked)
     found = findings(run_icegate(locked, "doctor", "--json"))
@@ -72,6 +73,7 @@ def test_doctor_names_versions_that_do_not_fit(monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_init_makes_a_project_that_dbt_parses(tmp_path):
     ran = run_icegate(tmp_path, "init", "my_shop")
     assert ran.code == 0
