@@ -73,6 +73,18 @@ def choose_packages(
     return Choice(_versions_below(project_dir / "standins"), standins_because=problem)
 
 
+def check_installed(project_dir: Path, install_path: str, target: str) -> None:
+    """Raise ``PackagesError`` in a project with stand-ins when neither they nor packages are in.
+
+    dbt would stop as well, but name one of the two ways out.
+    """
+    wanted = _read_mapping(project_dir / "packages.yml").get("packages") or []
+    found = _versions_below(project_dir / install_path)
+    if (project_dir / "standins").is_dir() and len(found) < len(wanted):
+        why = f"packages.yml names {len(wanted)}, and {install_path} has {len(found)}"
+        raise _no_packages(target, why)
+
+
 def locked_versions(project_dir: Path) -> dict[str, str]:
     """Return the version of each package that ``package-lock.yml`` pins, by the package's name."""
     packages = _read_mapping(project_dir / LOCK).get("packages") or []

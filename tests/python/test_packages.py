@@ -255,6 +255,18 @@ def test_a_standin_refuses_another_target_by_itself(
 
 
 @pytest.mark.slow
+def test_plain_dbt_names_both_ways_out_too(project: Path) -> None:
+    profiles = project / "profiles.yml"
+    target = "{type: icegate, schema: main}"
+    profiles.write_text(f"icegate: {{target: local, outputs: {{local: {target}}}}}\n")
+    command = [*packages.DBT, "parse"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "packages.yml names 2, and dbt_packages has 0" in done.stdout
+    assert "dbt deps" in done.stdout and "ICEGATE_STANDINS=1" in done.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["deps", "clean"])
 def test_dbt_never_deletes_the_standins(
     project: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, command: str

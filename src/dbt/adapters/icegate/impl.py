@@ -23,6 +23,7 @@ from dbt.adapters.icegate.connections import IcegateConnectionManager
 from dbt.adapters.icegate.relation import IcegateRelation
 from icegate.errors import IcegateError
 from icegate.landing import file_uri, new_files
+from icegate.packages import check_installed
 from icegate.properties import check_properties, profile_properties
 
 logger = AdapterLogger("Icegate")
@@ -48,6 +49,13 @@ class IcegateAdapter(SparkAdapter):
         super().__init__(config, mp_context)
         # dbt hands a source to `create_from` without the project that its location counts from.
         self.Relation.project_root = Path(getattr(config, "project_root", Path.cwd()))
+        if hasattr(config, "packages_install_path"):  # `dbt debug` knows the profile only
+            try:
+                check_installed(
+                    self.Relation.project_root, config.packages_install_path, config.target_name
+                )
+            except IcegateError as error:
+                raise DbtRuntimeError(str(error)) from error
 
     @classmethod
     def convert_time_type(cls, agate_table: Any, col_idx: int) -> str:
