@@ -92,7 +92,8 @@ def _quiet_errors() -> None:
     """Stop PySpark from printing an error as JSON, stack and all, before anyone has handled it."""
     from pyspark.logger import PySparkLogger
 
-    PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _no_jars() -> JarsError:

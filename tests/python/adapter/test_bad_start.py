@@ -111,6 +111,17 @@ def test_a_full_disk(own_project: DbtProject, small_disk: Path) -> None:
     assert own_project.rows("select a from {s}.m") == [(1,)]
 
 
+def test_a_data_test_that_cannot_run_says_why(
+    project: DbtProject, capfd: pytest.CaptureFixture[str]
+) -> None:
+    texts = "(select explode(array('1', 'x')) as a)"
+    project.write("tests/assert_numbers.sql", f"select * from {texts} where cast(a as int) > 5")
+    run = project.dbt("test")
+    assert not run.ok and "Runtime Error in test assert_numbers" in run.text
+    assert "CAST_INVALID_INPUT" in run.text and "\tat " not in run.text
+    assert "QueryContextLogger" not in capfd.readouterr().err
+
+
 def test_a_python_model_that_fails_names_its_line(project: DbtProject) -> None:
     project.write(
         "models/m.py",

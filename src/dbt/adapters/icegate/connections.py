@@ -27,7 +27,7 @@ logger = AdapterLogger("Icegate")
 
 
 class SessionCursor(SparkConnectionWrapper):
-    """A cursor over the shared session; a statement runs when it is executed, not when fetched."""
+    """A cursor over the shared session: writes run when executed, queries when fetched."""
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session
@@ -45,13 +45,21 @@ class SessionCursor(SparkConnectionWrapper):
 
     def fetchall(self) -> list[Row]:
         if self._rows is None:
-            self._rows = self._frame.collect() if self._frame is not None else []
+            self._rows = self._collect(self._frame) if self._frame is not None else []
         return self._rows
 
     def fetchone(self) -> Row | None:
         if self._rows is None and self._frame is not None:
-            self._rows = self._frame.take(1)
+            self._rows = self._collect(self._frame.limit(1))
         return self._rows.pop(0) if self._rows else None
+
+    @staticmethod
+    def _collect(frame: DataFrame) -> list[Row]:
+        try:
+            return frame.collect()
+        except Exception as error:  # dbt fetches outside of its exception handler
+            logger.debug(f"Error while fetching:\n{error}")
+            raise DbtRuntimeError(explain(error)) from error
 
     @property
     def description(self) -> Sequence[tuple[Any, ...]]:
