@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from icegate.errors import IcegateError
 
 
 class Cause(NamedTuple):
@@ -41,6 +47,15 @@ CAUSES = (
         "give the target more, such as `memory: 4g`",
     ),
 )
+
+
+@contextmanager
+def as_dbt_error() -> Iterator[None]:
+    """Raise the library's own errors as dbt's, which name the model and end without a traceback."""
+    try:
+        yield
+    except IcegateError as error:
+        raise DbtRuntimeError(str(error)) from error
 
 
 def explain(error: BaseException) -> str:

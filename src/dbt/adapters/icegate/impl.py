@@ -20,8 +20,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate import python_models, seeds
 from dbt.adapters.icegate.connections import IcegateConnectionManager
+from dbt.adapters.icegate.explain import as_dbt_error
 from dbt.adapters.icegate.relation import IcegateRelation
-from icegate.errors import IcegateError
 from icegate.landing import file_uri, new_files
 from icegate.packages import check_installed
 from icegate.properties import check_properties, profile_properties
@@ -50,12 +50,10 @@ class IcegateAdapter(SparkAdapter):
         # dbt hands a source to `create_from` without the project that its location counts from.
         self.Relation.project_root = Path(getattr(config, "project_root", Path.cwd()))
         if hasattr(config, "packages_install_path"):  # `dbt debug` knows the profile only
-            try:
+            with as_dbt_error():
                 check_installed(
                     self.Relation.project_root, config.packages_install_path, config.target_name
                 )
-            except IcegateError as error:
-                raise DbtRuntimeError(str(error)) from error
 
     @classmethod
     def convert_time_type(cls, agate_table: Any, col_idx: int) -> str:
@@ -95,10 +93,8 @@ class IcegateAdapter(SparkAdapter):
             raise DbtRuntimeError(
                 f"{source} is no landing source: give it `meta: {{location: …, format: …}}`"
             )
-        try:
+        with as_dbt_error():
             found = new_files(landing, set(loaded))
-        except IcegateError as error:
-            raise DbtRuntimeError(str(error)) from error
         for day in found.waiting:
             logger.warning(f"landing day={day} skipped: it has no _SUCCESS marker yet")
         return [file_uri(path) for path in found.files]
@@ -108,11 +104,8 @@ class IcegateAdapter(SparkAdapter):
         self, profile: str | None, own: dict[str, Any] | None, profiles: dict[str, Any]
     ) -> dict[str, str]:
         """Return a named profile's properties with the model's own over them, all checked."""
-        try:
-            properties = {**profile_properties(profile, profiles), **(own or {})}
-            return check_properties(properties)
-        except IcegateError as error:
-            raise DbtRuntimeError(str(error)) from error
+        with as_dbt_error():
+            return check_properties({**profile_properties(profile, profiles), **(own or {})})
 
     @available
     def run_python_model(self, model: dict[str, Any], compiled_code: str, view: str) -> None:

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from dbt.adapters.contracts.relation import RelationConfig
 from dbt.adapters.spark.relation import SparkRelation
-from dbt_common.exceptions import DbtRuntimeError
 
-from icegate.errors import IcegateError
+from dbt.adapters.icegate.explain import as_dbt_error
 from icegate.landing import LandingTable, landing_table
 
 
@@ -28,15 +27,13 @@ class IcegateRelation(SparkRelation):
         meta = _meta(relation_config)
         if "location" not in meta:
             return relation
-        try:
+        with as_dbt_error():
             landing = landing_table(
                 name=f"{relation_config.source_name}.{relation_config.name}",  # type: ignore
                 location=str(cls.project_root / str(meta["location"])),
                 format=str(meta.get("format", "json")),
                 columns=relation_config.columns.values(),  # type: ignore[attr-defined]
             )
-        except IcegateError as error:
-            raise DbtRuntimeError(str(error)) from error
         return relation.replace(landing=landing)
 
     def render(self) -> str:
