@@ -42,7 +42,7 @@ def run_dbt(
         )
         _announce(choice)
         exit_code = _run(dbt_args, choice)
-        if exit_code == 0 and command in BUILDING and target.get("method", "session") == "session":
+        if exit_code == 0 and command in BUILDING and target.get("host") is None:
             lake = lake_from_target(target, project_dir)
             print(f"\ntables:  {lake.warehouse}\ncatalog: {lake.catalog_db}")
             print(f"look at them: {_near(Path(sys.executable).parent / 'icegate')} tables")

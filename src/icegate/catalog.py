@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 
 QUIET_WAIT_S = 2.0  # a commit takes milliseconds; who waits longer wants to know for what
 
+NAMESPACE_COLUMNS = {
+    "iceberg_namespace_properties": "namespace",
+    "iceberg_tables": "table_namespace",
+}
+
 
 class CatalogEntry(NamedTuple):
     """One table or view as the catalog's own row has it."""
@@ -85,6 +90,22 @@ def list_relations(lake: Lake) -> list[CatalogEntry]:
         )
         for row in rows
     )
+
+
+def list_namespaces(lake: Lake) -> list[str]:
+    """Return all schemas, those without a table too; none when nothing was built yet."""
+    if not lake.catalog_db.exists():
+        return []
+    with _connected(lake, "ro") as run:
+        held = {row["name"] for row in run("select name from sqlite_master")}
+        found = set()
+        for table, column in NAMESPACE_COLUMNS.items():
+            if table in held:
+                rows = run(
+                    f"select {column} as name from {table} where catalog_name = ?", lake.catalog
+                )
+                found |= {row["name"] for row in rows}
+    return sorted(found)
 
 
 def read_metadata(entry: CatalogEntry) -> dict[str, Any]:

@@ -34,6 +34,10 @@ class JarsError(IcegateError):
     """The jars of Iceberg and SQLite are neither here nor to be had."""
 
 
+class ServerError(IcegateError):
+    """A Spark Connect server that can't be started, isn't there or gives no answer."""
+
+
 class CatalogError(IcegateError):
     """The catalog can't be opened, is locked, or points at files that are gone."""
 

@@ -116,6 +116,13 @@ def new_files(table: LandingTable, loaded: Collection[str]) -> NewFiles:
     return NewFiles(files, sorted(waiting))
 
 
+def newest_marker(table: LandingTable) -> float | None:
+    """Return when the marker of ``table``'s newest whole day was written, in seconds."""
+    days = {path.parent for path in table.folder.glob(table.pattern)}
+    whole = sorted(day / MARKER for day in days if (day / MARKER).is_file())
+    return whole[-1].stat().st_mtime if whole else None
+
+
 def file_uri(path: Path) -> str:
     """Return what Spark's ``_metadata.file_path`` says of a local file."""
     # Java escapes what may not stand in a URI's path and leaves other alphabets as they are.

@@ -20,6 +20,7 @@ import yaml
 
 from icegate.errors import PackagesError
 
+LAPTOP = ("local", "connect")  # targets that build this repository on one machine
 SWITCH = "ICEGATE_STANDINS"
 LOCK = "package-lock.yml"
 HUB_URL = "https://hub.getdbt.com/"
@@ -68,7 +69,7 @@ def choose_packages(
             "cannot get the real dbt packages", why=problem, fix="run `dbt deps` with access to it"
         )
     allowed = standins_allowed or os.environ.get(SWITCH) == "1"
-    if target != "local" or not allowed or not (project_dir / "standins").is_dir():
+    if target not in LAPTOP or not allowed or not (project_dir / "standins").is_dir():
         raise _no_packages(target, problem)
     return Choice(_versions_below(project_dir / "standins"), standins_because=problem)
 
@@ -183,7 +184,7 @@ def _swap_in(fresh: Path, folder: Path, old: Path) -> None:
 
 def _no_packages(target: str, problem: str) -> PackagesError:
     ways = "run `dbt deps` with access to dbt's hub"
-    if target == "local":
+    if target in LAPTOP:
         ways += f", or set {SWITCH}=1 to build without it on this repository's stand-ins"
     else:
         ways += f"; target {target!r} never takes stand-ins"

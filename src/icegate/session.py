@@ -1,7 +1,11 @@
-"""Start the embedded Spark session that SQL models, Python models and jobs share."""
+"""Start the Spark session that SQL models, Python models and jobs share; only here one is made.
+
+Without an endpoint it is Spark in this process, else a session on a Spark Connect server.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -10,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from icegate.class_archive import CONF_DIR, java_options, make_archive
 from icegate.errors import IcegateError, JarsError
 from icegate.java import find_java
 from icegate.settings import JARS, Lake
@@ -17,52 +22,120 @@ from icegate.settings import JARS, Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CONF_DIR = Path(__file__).parent / "conf"
+    from icegate.connect import Endpoint
 
 _sessions: dict[str, SparkSession] = {}
+_early: dict[str, SparkSession] = {}  # started, but nothing was checked yet
 _starting = threading.Lock()  # dbt opens a connection in each of its threads at once
 
 
-def start_session(lake: Lake) -> SparkSession:
+def start_session(lake: Lake, endpoint: Endpoint | None = None) -> SparkSession:
     """Return this process's Spark session for ``lake``, started on the first call.
 
     A second lake in one process gets a session of its own on the same Spark, with its own
     catalog and temporary views; memory and cores are those of the first.
     """
-    key = lake.model_dump_json()
+    key = _key(lake, endpoint)
     with _starting:
         session = _sessions.get(key)
-        if session is None or session.sparkContext._jsc is None:
-            session = _sessions[key] = _open(lake)
+        if session is None or not _is_open(session):
+            session = _sessions[key] = _open(lake, endpoint)
     return session
 
 
-def _open(lake: Lake) -> SparkSession:
+def start_early(lake: Lake) -> None:
+    """Begin to start the embedded Spark in a thread of its own, while dbt reads its project.
+
+    Only what no catalog is needed for; what fails here fails again, and is told, at first use.
+    """
+    if lake.home.is_dir() and found_jars(lake) and not _sessions:
+        threading.Thread(target=_start_early, args=(lake,), daemon=True).start()
+
+
+def _start_early(lake: Lake) -> None:
+    with _starting, contextlib.suppress(Exception):
+        os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
+        from pyspark.sql import SparkSession
+
+        if SparkSession._instantiatedSession is None and not _sessions:
+            _early[_key(lake, None)] = _launch(lake)
+
+
+def cancel(session: SparkSession) -> None:
+    """Stop what the session runs, without waiting for its end."""
+    if is_remote(session):
+        session.interruptAll()
+    else:
+        session.sparkContext.cancelAllJobs()
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Tell whether a session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def _key(lake: Lake, endpoint: Endpoint | None) -> str:
+    return f"{lake.model_dump_json()} {endpoint!r} {hash(endpoint)}"
+
+
+def _is_open(session: SparkSession) -> bool:
+    if is_remote(session):
+        return not session.is_stopped  # type: ignore[attr-defined]
+    return session.sparkContext._jsc is not None
+
+
+def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
     from icegate.catalog import check_catalog
 
-    lake.home.mkdir(parents=True, exist_ok=True)
-    check_catalog(lake)
+    if endpoint is None or endpoint.local:
+        lake.home.mkdir(parents=True, exist_ok=True)
+        check_catalog(lake)
+    if endpoint is None:
+        session = _open_embedded(lake)
+        first_use(lake, session)
+    else:
+        from icegate.connect import open_connect
+
+        # pyspark's functions look here for the kind of session that they are used with.
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+        session = open_connect(lake, endpoint)
+    _quiet_errors()
+    return session
+
+
+def _open_embedded(lake: Lake) -> SparkSession:
+    # Set by a session of Spark Connect in this process, it would make pyspark's functions remote.
+    os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
     from pyspark.sql import SparkSession
 
+    early = _early.pop(_key(lake, None), None)
+    if early is not None and _is_open(early):
+        return early
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if running is not None and running.sparkContext._jsc is not None:
-        session = running.newSession()
-        for name, value in {**catalog_conf(lake), **session_conf(lake)}.items():
-            session.conf.set(name, value)
-    else:
-        session = _launch(lake)
-    # Iceberg makes the catalog's tables at its first use, and fails when another process does too.
+    if running is None or running.sparkContext._jsc is None:
+        return _launch(lake)
+    session = running.newSession()
+    for name, value in {**catalog_conf(lake), **session_conf(lake)}.items():
+        session.conf.set(name, value)
+    return session
+
+
+def first_use(lake: Lake, session: SparkSession) -> None:
+    """Use the catalog of ``lake`` for the first time, while no other process does.
+
+    Iceberg makes the catalog's tables at its first use, and fails when another one does too.
+    """
     with (lake.home / "catalog.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         session.sql(f"show namespaces in {lake.catalog}").collect()
-    return session
 
 
 def stop_session() -> None:
-    """Stop the Spark of this process, if there is one."""
-    if _sessions:
-        next(iter(_sessions.values())).stop()
-        _sessions.clear()
+    """Stop the Spark of this process, if there is one, and give back what servers hold for it."""
+    for session in _sessions.values():
+        if _is_open(session):
+            session.stop()
+    _sessions.clear()
 
 
 def _launch(lake: Lake) -> SparkSession:
@@ -73,6 +146,8 @@ def _launch(lake: Lake) -> SparkSession:
     # Workers would take `python3` from the PATH, which may lack what a model imports.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_CONF_DIR", str(CONF_DIR))
+    # Of the small Java that only puts the command line together.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     builder = SparkSession.builder.appName("icegate").master(f"local[{lake.cores or '*'}]")
     for key, value in {**launch_conf(lake), **catalog_conf(lake), **session_conf(lake)}.items():
         builder = builder.config(key, value)
@@ -84,7 +159,6 @@ def _launch(lake: Lake) -> SparkSession:
         raise
     if not found_jars(lake):
         raise _no_jars()
-    _quiet_errors()
     return session
 
 
@@ -105,10 +179,18 @@ def _no_jars() -> JarsError:
     )
 
 
+def resolve_jars(lake: Lake) -> None:
+    """See that the jars are in the lake's home, by a start of Spark when they aren't."""
+    if not found_jars(lake):
+        print("getting the jars of Iceberg and SQLite …", file=sys.stderr, flush=True)
+        start_session(lake)
+        stop_session()
+
+
 def found_jars(lake: Lake) -> list[Path]:
     """Return the resolved jars of ``lake``, or nothing when one of them is missing."""
     wanted = [
-        lake.ivy / "jars" / f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar"
+        lake.ivy.resolve() / "jars" / f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar"
         for coordinate in JARS
     ]
     return wanted if all(jar.is_file() for jar in wanted) else []
@@ -116,13 +198,15 @@ def found_jars(lake: Lake) -> list[Path]:
 
 def launch_conf(lake: Lake) -> dict[str, str]:
     """Return what only a new Spark can take: memory, jars, where scratch files go."""
-    jars = found_jars(lake)
-    where = (
-        {"spark.jars": ",".join(str(jar) for jar in jars)}
-        if jars
-        else {"spark.jars.packages": ",".join(JARS)}
-    )
+    jars, class_path = [str(jar) for jar in found_jars(lake)], "spark.driver.extraClassPath"
+    if not jars:
+        where = {"spark.jars.packages": ",".join(JARS)}
+    elif class_path in lake.spark_conf or any(os.pathsep in jar for jar in jars):
+        where = {"spark.jars": ",".join(jars)}
+    else:  # `spark.jars` would be copied at each start, and no class archive could hold them
+        where = {class_path: os.pathsep.join(jars)}
     return {
+        "spark.driver.defaultJavaOptions": java_options(lake),
         "spark.driver.memory": lake.memory,
         "spark.jars.ivy": str(lake.ivy),
         "spark.ui.enabled": "false",
@@ -170,15 +254,13 @@ def session_conf(lake: Lake) -> dict[str, str]:
 
 
 def main() -> None:
-    """Resolve the jars of the project in the working folder, so that later starts need no net."""
+    """Make ready for the project in the working folder what later starts need: jars, archive."""
     from icegate.settings import lake_from_target, load_target
 
     try:
         lake = lake_from_target(load_target(Path.cwd())[1], Path.cwd())
-        if not found_jars(lake):
-            print("getting the jars of Iceberg and SQLite …", flush=True)
-            start_session(lake)
-            stop_session()
+        resolve_jars(lake)
+        make_archive(lake)
     except IcegateError as error:
         sys.exit(f"error: {error}")
     print(f"jars are in {lake.ivy / 'jars'}")

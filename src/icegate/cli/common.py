@@ -54,11 +54,13 @@ def open_lake(project_dir: Path | None, profiles_dir: Path | None, target: str |
 
     project = find_project(project_dir)
     name, keys = load_target(project, profiles_dir, target)
-    if keys.get("type") != "icegate" or keys.get("method", "session") != "session":
+    method = keys.get("method", "session")
+    local = method == "session" or (method == "connect" and not keys.get("host"))
+    if keys.get("type") != "icegate" or not local:
         raise ConfigError(
             f"cannot use target {name!r} here",
             why="its tables aren't in a catalog on this machine: only `type: icegate` with the "
-            "method `session` is",
+            "method `session`, or `connect` without a host, is",
             fix="name another target with --target",
         )
     return lake_from_target(keys, project)

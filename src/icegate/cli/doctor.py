@@ -186,13 +186,17 @@ def _profile(place: Place) -> Finding:
 
 
 def _jars(place: Place) -> Finding:
+    from icegate.class_archive import archive_file
     from icegate.session import found_jars
     from icegate.settings import JARS
 
     lake = _lake(place)
     names = ", ".join(jar.partition(":")[2].replace(":", " ") for jar in JARS)
+    if found_jars(lake) and archive_file(lake).is_file():
+        return Finding("jars", "ok", f"{names}, and Java's class archive")
     if found_jars(lake):
-        return Finding("jars", "ok", names)
+        why = f"{names}, without Java's class archive: each start of Spark costs twice the CPU"
+        return Finding("jars", "warn", why, "make it once: `python -m icegate.session`")
     return Finding(
         "jars",
         "warn",

@@ -9,6 +9,7 @@ import typer
 
 from icegate.cli.doctor import doctor
 from icegate.cli.init import init
+from icegate.cli.server import server
 from icegate.cli.show import show
 from icegate.cli.sql import sql
 from icegate.cli.tables import tables
@@ -44,6 +45,7 @@ def _icegate(
 
 for command in (init, doctor, tables, show, sql):
     app.command()(command)
+app.add_typer(server)
 
 
 def main() -> None:

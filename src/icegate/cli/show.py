@@ -8,8 +8,8 @@ import typer
 
 from icegate.cli import output
 from icegate.cli.common import AsJson, ProfilesDir, ProjectDir, Target, find_entry, open_lake
-from icegate.cli.tables import current_snapshot, view_version
 from icegate.errors import IcegateError
+from icegate.tables.metadata import by_id, columns, current_snapshot, view_version
 
 if TYPE_CHECKING:
     from icegate.settings import Lake
@@ -43,14 +43,14 @@ def show(
 
 def table_facts(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return what `--json` prints of a table's metadata."""
-    schema = _by_id(metadata["schemas"], "schema-id", metadata["current-schema-id"])
+    schema = by_id(metadata["schemas"], "schema-id", metadata["current-schema-id"])
     names = _field_names(schema)
-    spec = _by_id(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
-    order = _by_id(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"])
+    spec = by_id(metadata["partition-specs"], "spec-id", metadata["default-spec-id"])
+    order = by_id(metadata["sort-orders"], "order-id", metadata["default-sort-order-id"])
     return {
         "location": metadata["location"],
         "format_version": metadata["format-version"],
-        "columns": _columns(schema),
+        "columns": columns(metadata),
         "partitioning": [_transform(f, names) for f in spec["fields"]],
         "sort_order": [
             f"{_transform(f, names)} {f['direction']} {f['null-order'].replace('-', ' ')}"
@@ -65,43 +65,13 @@ def table_facts(metadata: dict[str, Any]) -> dict[str, Any]:
 def view_facts(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return what `--json` prints of a view's metadata."""
     version = view_version(metadata)
-    schema = _by_id(metadata["schemas"], "schema-id", version.get("schema-id"))
     return {
         "location": metadata["location"],
-        "columns": _columns(schema),
+        "columns": columns(metadata),
         "properties": dict(sorted(metadata.get("properties", {}).items())),
         "changed_at": output.instant(version.get("timestamp-ms")),
         "sql": {r["dialect"]: r["sql"] for r in version.get("representations", [])},
     }
-
-
-def type_name(kind: Any) -> str:
-    """Return a type of Iceberg's JSON as Spark writes it."""
-    if isinstance(kind, str):
-        spark = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
-        return spark.get(kind, kind).replace(", ", ",")
-    if kind["type"] == "list":
-        return f"array<{type_name(kind['element'])}>"
-    if kind["type"] == "map":
-        return f"map<{type_name(kind['key'])},{type_name(kind['value'])}>"
-    inner = (f"{field['name']}:{type_name(field['type'])}" for field in kind["fields"])
-    return f"struct<{','.join(inner)}>"
-
-
-def _columns(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": field["name"],
-            "type": type_name(field["type"]),
-            "required": field["required"],
-            "comment": field.get("doc"),
-        }
-        for field in schema.get("fields", [])
-    ]
-
-
-def _by_id(choices: list[dict[str, Any]], key: str, wanted: int | None) -> dict[str, Any]:
-    return next((choice for choice in choices if choice[key] == wanted), {"fields": []})
 
 
 def _field_names(schema: dict[str, Any], above: str = "") -> dict[int, str]:
@@ -184,11 +154,11 @@ def _print_people(facts: dict[str, Any]) -> None:
     for title in ("partitioning", "sort_order"):
         if facts.get(title):
             output.print_line(f"{title.replace('_', ' ')}: {', '.join(facts[title])}")
-    columns = [
+    cells = [
         (c["name"], c["type"] + " not null" * c["required"], c["comment"] or "")
         for c in facts["columns"]
     ]
-    output.print_table(("column", "type", "comment"), columns, title="columns")
+    output.print_table(("column", "type", "comment"), cells, title="columns")
     if facts["properties"]:
         output.print_table(
             ("property", "value"), list(facts["properties"].items()), title="properties"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from icegate.cli import output
 from icegate.cli.common import AsJson, ProfilesDir, ProjectDir, Target, open_lake, pick
 from icegate.errors import CatalogError
+from icegate.tables.metadata import current_snapshot, row_count, total, view_version
 
 if TYPE_CHECKING:
     from icegate.catalog import CatalogEntry
@@ -75,39 +76,17 @@ def table_facts(entry: CatalogEntry) -> TableFacts:
     if snapshot is None:
         return replace(named, rows=0, files=0, delete_files=0, bytes=0)
     summary = snapshot.get("summary", {})
-    deleted = _total(summary, "position-deletes") or 0
-    equality_deletes = _total(summary, "equality-deletes") or 0
-    records = _total(summary, "records")
-    rows = None if records is None else max(0, records - deleted)
+    rows, approximate = row_count(summary)
     return replace(
         named,
         rows=rows,
-        # One row can be deleted twice, and an equality delete doesn't say how many it takes.
-        rows_approximate=bool(deleted or equality_deletes),
-        files=_total(summary, "data-files"),
-        delete_files=_total(summary, "delete-files") or 0,
-        bytes=_total(summary, "files-size"),
+        rows_approximate=approximate,
+        files=total(summary, "data-files"),
+        delete_files=total(summary, "delete-files") or 0,
+        bytes=total(summary, "files-size"),
         changed_at=output.instant(snapshot["timestamp-ms"]),
         snapshot_id=snapshot["snapshot-id"],
     )
-
-
-def current_snapshot(metadata: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the snapshot that `main` is at, or None for a table that never had rows."""
-    wanted = metadata.get("current-snapshot-id")
-    snapshots = metadata.get("snapshots") or []
-    return next((s for s in snapshots if s["snapshot-id"] == wanted), None)
-
-
-def view_version(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the version of a view that readers get."""
-    wanted = metadata.get("current-version-id")
-    return next((v for v in metadata.get("versions", []) if v["version-id"] == wanted), {})
-
-
-def _total(summary: dict[str, str], what: str) -> int | None:
-    value = summary.get(f"total-{what}")
-    return None if value is None else int(value)
 
 
 def _print_people(facts: list[TableFacts]) -> None:

@@ -72,3 +72,51 @@ def test_two_models_of_one_alias_keep_their_own_rows(either: DbtProject) -> None
     for number in range(8):
         found = either.rows(f"select distinct origin from {{s}}_s{number}.orders")
         assert found == [(number,)], f"model m{number}"
+
+
+def test_an_empty_list_of_columns_to_update_updates_none(either: DbtProject) -> None:
+    either.write(
+        "models/m.sql",
+        """
+        {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id',
+                  merge_update_columns=[]) }}
+        select 1 as id, '{{ "new" if is_incremental() else "old" }}' as v
+    """,
+    )
+    assert either.dbt("run").ok and either.dbt("run").ok
+    assert either.rows("select v from {s}.m") == [("old",)]
+
+
+def test_a_batch_of_a_day_leaves_the_rest_of_its_month(either: DbtProject) -> None:
+    either.write(
+        "models/events.sql",
+        """
+        {{ config(materialized='table', event_time='at') }}
+        select id, timestamp(at) as at from values (1, '2026-01-01'), (2, '2026-01-02') as t(id, at)
+    """,
+    )
+    either.write(
+        "models/m.sql",
+        """
+        {{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at',
+                  batch_size='day', begin='2026-01-01', partition_by=['months(at)']) }}
+        select * from {{ ref('events') }}
+    """,
+    )
+    span = ["--event-time-start", "2026-01-01", "--event-time-end", "2026-01-03"]
+    assert either.dbt("run", *span).ok
+    assert either.rows("select id from {s}.m order by id") == [(1,), (2,)]
+
+
+def test_two_new_rows_of_one_key_are_refused(either: DbtProject) -> None:
+    either.write(
+        "models/m.sql",
+        """
+        {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
+        {% if is_incremental() %} select 2 as id union all select 2
+        {% else %} select 1 as id {% endif %}
+    """,
+    )
+    assert either.dbt("run").ok
+    assert not either.dbt("run").ok
+    assert either.rows("select id from {s}.m") == [(1,)]

@@ -1,7 +1,9 @@
-"""Connections: the session in dbt's own process; other methods are dbt-spark's."""
+"""Connections: a session, in dbt's own process or on a server; other methods are dbt-spark's."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,38 +12,74 @@ from typing import Any
 from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
-from dbt.adapters.spark.connections import (
-    SparkConnectionManager,
-    SparkConnectionMethod,
-    SparkConnectionWrapper,
-)
+from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnectionWrapper
 from dbt.adapters.spark.session import SessionConnectionWrapper
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from dbt.adapters.icegate.credentials import IcegateMethod
 from dbt.adapters.icegate.explain import explain
 from icegate.errors import IcegateError
-from icegate.session import start_session
+from icegate.session import cancel, start_session
 
 logger = AdapterLogger("Icegate")
+
+WITH_SESSION = (IcegateMethod.SESSION, IcegateMethod.CONNECT)
+CANCEL_EVERY_S = 0.5
+
+
+class Work:
+    """What one connection of dbt has running on the session, so that it can be cancelled."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self.cancelled = False
+        self._running = 0  # only the connection's own thread changes it
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Hold while a statement or a Python model runs; none begins after a cancel."""
+        if self.cancelled:
+            raise DbtRuntimeError("cancelled before it began")
+        self._running += 1
+        try:
+            yield
+        except KeyboardInterrupt:  # in dbt's main thread, whose own work dbt doesn't cancel
+            cancel(self.session)
+            raise
+        finally:
+            self._running -= 1
+
+    def cancel(self) -> None:
+        """Cancel what runs, and what is still being planned once it has a job."""
+        self.cancelled = True
+        cancel(self.session)
+        threading.Thread(target=self._cancel_until_done, daemon=True).start()
+
+    def _cancel_until_done(self) -> None:
+        while self._running:
+            time.sleep(CANCEL_EVERY_S)
+            cancel(self.session)
 
 
 class SessionCursor(SparkConnectionWrapper):
     """A cursor over the shared session: writes run when executed, queries when fetched."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, work: Work | None = None) -> None:
         self.session = session
+        self.work = work or Work(session)
         self._frame: DataFrame | None = None
         self._rows: list[Row] | None = None
 
     def cursor(self) -> SessionCursor:
-        return SessionCursor(self.session)
+        return SessionCursor(self.session, self.work)
 
     def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
         if bindings:
             sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
         self._rows = None
-        self._frame = self.session.sql(sql.strip().rstrip(";"))
+        with self.work.running():
+            self._frame = self.session.sql(sql.strip().rstrip(";"))
 
     def fetchall(self) -> list[Row]:
         if self._rows is None:
@@ -53,13 +91,15 @@ class SessionCursor(SparkConnectionWrapper):
             self._rows = self._collect(self._frame.limit(1))
         return self._rows.pop(0) if self._rows else None
 
-    @staticmethod
-    def _collect(frame: DataFrame) -> list[Row]:
+    def _collect(self, frame: DataFrame) -> list[Row]:
         try:
-            return frame.collect()
+            with self.work.running():
+                return frame.collect()
+        except DbtRuntimeError:
+            raise
         except Exception as error:  # dbt fetches outside of its exception handler
             logger.debug(f"Error while fetching:\n{error}")
-            raise DbtRuntimeError(explain(error)) from error
+            raise DbtDatabaseError(explain(error)) from error
 
     @property
     def description(self) -> Sequence[tuple[Any, ...]]:
@@ -71,7 +111,7 @@ class SessionCursor(SparkConnectionWrapper):
         ]
 
     def cancel(self) -> None:
-        self.session.sparkContext.cancelAllJobs()
+        self.work.cancel()
 
     def close(self) -> None:
         self._frame = self._rows = None
@@ -81,11 +121,12 @@ class SessionCursor(SparkConnectionWrapper):
 
 
 class IcegateConnectionManager(SparkConnectionManager):
-    """Opens the embedded session; turns Java's errors into what a model's author can act on."""
+    """Opens the session that all threads share; turns errors into what people can act on."""
 
     TYPE = "icegate"
 
     project_root = Path.cwd()
+    _opening = threading.Lock()
 
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
@@ -95,20 +136,26 @@ class IcegateConnectionManager(SparkConnectionManager):
     @classmethod
     def open(cls, connection: Connection) -> Connection:
         credentials: Any = connection.credentials
-        if credentials.method != SparkConnectionMethod.SESSION:
+        if credentials.method not in WITH_SESSION:
             return super().open(connection)
-        if connection.state == ConnectionState.OPEN:
-            return connection
+        # On Ctrl-C the main thread opens what another one is about to: to cancel its statement it
+        # must get the same handle.
+        with cls._opening:
+            if connection.state != ConnectionState.OPEN:
+                connection.handle = SessionCursor(cls._session(credentials))
+                connection.state = ConnectionState.OPEN
+        return connection
+
+    @classmethod
+    def _session(cls, credentials: Any) -> SparkSession:
         try:
-            session = start_session(credentials.lake(cls.project_root))
+            lake = credentials.lake(cls.project_root)
+            return start_session(lake, credentials.server(lake))
         except IcegateError as error:
             raise FailedToConnectError(str(error)) from error
         except Exception as error:
-            logger.debug(f"Error while starting Spark:\n{error}")
+            logger.debug(f"Error while opening a Spark session:\n{error}")
             raise FailedToConnectError(explain(error)) from error
-        connection.handle = SessionCursor(session)
-        connection.state = ConnectionState.OPEN
-        return connection
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
@@ -120,4 +167,4 @@ class IcegateConnectionManager(SparkConnectionManager):
             raise DbtRuntimeError(str(error)) from error
         except Exception as error:
             logger.debug(f"Error while running:\n{sql}\n{error}")
-            raise DbtRuntimeError(explain(error)) from error
+            raise DbtDatabaseError(explain(error)) from error

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
+from dbt_common.dataclass_schema import StrEnum, ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
+from icegate.connect import Endpoint, local_endpoint
 from icegate.settings import Lake, lake_from_target
+
+CONNECT_PORT = 15002
+EMBEDDED = "embedded"
+
+
+class IcegateMethod(StrEnum):
+    """dbt-spark's methods, which are equal to its own, and Spark Connect."""
+
+    SESSION = SparkConnectionMethod.SESSION.value
+    CONNECT = "connect"
+    THRIFT = SparkConnectionMethod.THRIFT.value
+    HTTP = SparkConnectionMethod.HTTP.value
+    ODBC = SparkConnectionMethod.ODBC.value
 
 
 @dataclass
@@ -20,9 +37,10 @@ class IcegateCredentials(SparkCredentials):
     ``ansi`` is off as in dbt-spark; ``catalog_timeout_s`` is in seconds.
     """
 
-    method: SparkConnectionMethod = SparkConnectionMethod.SESSION
-    host: str | None = "embedded"
-    catalog: str = "lake"
+    method: IcegateMethod = IcegateMethod.SESSION  # type: ignore[assignment]
+    token: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    catalog: str | None = None
     home: str | None = None
     warehouse: str | None = None
     memory: str | None = None
@@ -32,16 +50,29 @@ class IcegateCredentials(SparkCredentials):
     spark_conf: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
+    def validate(cls, data: Any) -> None:
+        """Check the method here, since dbt's own check comes first and says nothing of typos."""
+        methods = [method.value for method in IcegateMethod]
+        method = data.get("method", methods[0])
+        if method not in methods:
+            raise ValidationError(f"unknown method {method!r}: {_nearest(str(method), methods)}")
+        super().validate(data)
+
+    @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
         known = [f.name for f in fields(cls)] + ["type", "threads"]
         for key in data:
             if key not in known:
-                close = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-                raise DbtRuntimeError(f"unknown key {key!r}: {hint}")
+                raise DbtRuntimeError(f"unknown key {key!r}: {_nearest(key, known)}")
+        if data.get("method") == IcegateMethod.CONNECT:
+            data = {**data, **_connect_keys(data)}
         return super().__pre_deserialize__(data)
 
     def __post_init__(self) -> None:
+        if self.host is None and self.method in (IcegateMethod.SESSION, IcegateMethod.CONNECT):
+            self.host = EMBEDDED
+        if self.catalog is None and not self.is_remote:
+            self.catalog = Lake.model_fields["catalog"].default
         super().__post_init__()
         self.server_side_parameters["spark.sql.ansi.enabled"] = str(self.ansi).lower()
 
@@ -53,13 +84,66 @@ class IcegateCredentials(SparkCredentials):
     def unique_field(self) -> str:
         return str(self.host)
 
+    @property
+    def is_remote(self) -> bool:
+        """Tell whether the lake isn't the one of this project's home."""
+        return self.method != IcegateMethod.SESSION and self.host != EMBEDDED
+
     def _connection_keys(self) -> tuple[str, ...]:
-        if self.method == SparkConnectionMethod.SESSION:
-            return "method", "schema", "catalog", "home", "warehouse", "memory", "cores", "ansi"
-        return super()._connection_keys()
+        if self.is_remote and self.method == IcegateMethod.CONNECT:
+            return "method", "host", "port", "use_ssl", "schema", "catalog", "ansi"
+        if self.is_remote:
+            return super()._connection_keys()
+        return "method", "schema", "catalog", "home", "warehouse", "memory", "cores", "ansi"
 
     def lake(self, project_root: Path) -> Lake:
         """Return the embedded lake that this target means, for a project in ``project_root``."""
         target = {f.name: getattr(self, f.name) for f in fields(self)}
         target["spark_conf"] = {**self.server_side_parameters, **self.spark_conf}
         return lake_from_target(target, project_root)
+
+    def server(self, lake: Lake) -> Endpoint | None:
+        """Return the Spark Connect server of this target; None for Spark in this process."""
+        if self.method != IcegateMethod.CONNECT:
+            return None
+        if not self.is_remote:
+            return local_endpoint(lake)
+        return Endpoint(
+            str(self.host), self.port, self.token, use_ssl=self.use_ssl, catalog=self.catalog
+        )
+
+
+def _connect_keys(data: dict[str, Any]) -> dict[str, Any]:
+    """Take apart a host such as `sc://host:15002/;token=…`, as pyspark writes it.
+
+    The token must not stay in the host, which dbt prints.
+    """
+    host = str(data.get("host") or "")
+    if not host:
+        return {"port": data.get("port") or CONNECT_PORT}
+    url = urlsplit(host if "://" in host else f"sc://{host}")
+    try:
+        port, name = url.port, url.hostname
+    except ValueError:
+        port, name = None, None
+    inside = dict(pair.partition("=")[::2] for pair in url.path.strip("/;").split(";") if pair)
+    if url.scheme != "sc" or not name or not inside.keys() <= {"token", "use_ssl", "user_id"}:
+        raise DbtRuntimeError(
+            f"cannot use host {host.partition(';')[0]!r}\n"
+            "  why: the method `connect` reads `sc://host:port`, or a name and `port:`\n"
+            "  fix: write it so; `token:` and `use_ssl:` are keys of their own"
+        )
+    found: dict[str, Any] = {
+        "host": f"[{name}]" if ":" in name else name,
+        "port": port or data.get("port") or CONNECT_PORT,
+    }
+    if "token" in inside:
+        found["token"] = unquote(inside["token"])
+    if "use_ssl" in inside:
+        found["use_ssl"] = inside["use_ssl"].lower() == "true"
+    return found
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, known := list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"

@@ -42,11 +42,44 @@ CAUSES = (
         "bring the warehouse back to where the catalog points; `icegate doctor` names the place",
     ),
     Cause(
+        r"StatusCode\.UNAUTHENTICATED|StatusCode\.PERMISSION_DENIED",
+        "the Spark Connect server refuses this user",
+        "correct `token:` of the target; of the server of this home: `icegate server stop`, then "
+        "`icegate server start`",
+    ),
+    Cause(
+        r"StatusCode\.(UNAVAILABLE|DEADLINE_EXCEEDED)|INVALID_HANDLE\.SESSION_|"
+        r"SESSION_CHANGED|INVALID_HANDLE\.OPERATION_",
+        "the Spark Connect server is gone, or can't be reached",
+        "`icegate server status` says whether the one of this home runs, `icegate server start` "
+        "starts it; for another one check `host`, `port` and `use_ssl` of the target. A write "
+        "either came through whole or not at all: run this again",
+    ),
+    Cause(
+        r"\[OPERATION_CANCELED\]|cancelled (as )?part of cancelAllJobs|cancelled because",
+        "the statement was cancelled",
+        "run this again; the table is as it was",
+    ),
+    Cause(
+        r"Invalid type for \S+: unknown is not supported",
+        "a column has no type",
+        "give it one, as in `cast(null as string)`",
+    ),
+    Cause(
+        r"java\.lang\.NumberFormatException: For input",
+        "a setting isn't the number that it has to be",
+        "correct it in tblproperties, table_profile or the target's spark_conf",
+    ),
+    Cause(
         r"OutOfMemoryError|Java heap space",
         "Spark ran out of memory",
         "give the target more, such as `memory: 4g`",
     ),
 )
+
+
+# By `raise_error` in SQL of ours or of a model's author: the text is meant for a person.
+RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+|\n\s+at |$)", re.DOTALL)
 
 
 @contextmanager
@@ -62,15 +95,28 @@ def explain(error: BaseException) -> str:
     """Return the message for a person; the whole stack stays in dbt's log."""
     chain = _chain(error)
     whole = "\n".join(chain)
+    raised = RAISED.search(whole)
+    if raised:
+        return raised[1]
     for cause in CAUSES:
         if re.search(cause.pattern, whole):
             return f"{cause.what}\n  why: {_first_line(chain)}\n  fix: {cause.fix}"
     return _without_stack(str(error))
 
 
+def whole_text(error: BaseException) -> str:
+    """Return all that an error and its causes say."""
+    return "\n".join(_chain(error.__cause__ or error))
+
+
 def _chain(error: BaseException) -> list[str]:
     """Collect the messages of a Python error, and of the Java error that it carries."""
     messages = [str(error)]
+    # Of Spark Connect, where Java's error is text; its class names and causes are in the stack.
+    stack = getattr(error, "_stacktrace", None) or ""
+    messages += re.findall(
+        r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)\b.*)$", stack, re.MULTILINE
+    )
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None and len(messages) < 20:
         messages.append(f"{java.getClass().getName()}: {java.getMessage()}")
@@ -79,11 +125,17 @@ def _chain(error: BaseException) -> list[str]:
 
 
 def _first_line(chain: list[str]) -> str:
-    return _without_stack(chain[-1]).split("\n")[0]
+    said = re.search(r'details = "(.+)"', chain[0])  # of gRPC, whose own error has no other cause
+    return said[1] if said else _without_stack(chain[-1]).replace(":\n- ", ": ").split("\n")[0]
 
 
 def _without_stack(message: str) -> str:
-    """Drop Java's stack and Py4J's preamble, keep Spark's own message and query context."""
+    """Drop Java's stack, Py4J's preamble and the plan, keep Spark's message and query context."""
     message = re.split(r"\n\s*JVM stacktrace:|\n\s+at [\w.$]+\(|\nDriver stacktrace", message)[0]
     message = re.sub(r"^An error occurred while calling \S+\n?:?\s*", "", message.strip())
-    return message.strip()
+    message = re.sub(r"^\((org|java)\.[\w.$]+\) ", "", message)  # Spark Connect names the class
+    message = re.sub(r"^(?:[a-z]\w*\.)+\w+(?:Exception|Error): ", "", message)
+    # The plan, which repeats the model's SQL and says nothing of the cause.
+    return re.sub(
+        r"((?:; line \d+ pos \d+)?);\n\s*'?[A-Z].*", r"\1", message, flags=re.DOTALL
+    ).strip()

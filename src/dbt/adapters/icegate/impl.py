@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dbt.adapters.base import available
+from dbt.adapters.base.impl import ConstraintSupport
 from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
-from dbt.adapters.spark.impl import (
-    SCHEMA_NOT_FOUND_MESSAGES,
-    TABLE_OR_VIEW_NOT_FOUND_MESSAGES,
-    SparkAdapter,
-    SparkConfig,
-)
+from dbt.adapters.spark.column import SparkColumn
+from dbt.adapters.spark.connections import SparkConnectionMethod
+from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
+from dbt_common.contracts.constraints import ConstraintType
+from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.icegate import python_models, seeds
+from dbt.adapters.icegate import docs_catalog, freshness, metadata, python_models, seeds
+from dbt.adapters.icegate.batches import STRATEGIES, Batches
+from dbt.adapters.icegate.column import IcegateColumn
 from dbt.adapters.icegate.connections import IcegateConnectionManager
 from dbt.adapters.icegate.explain import as_dbt_error
 from dbt.adapters.icegate.relation import IcegateRelation
+from dbt.adapters.icegate.tables import Tables
+from icegate.catalog import list_namespaces
 from icegate.landing import file_uri, new_files
 from icegate.packages import check_installed
 from icegate.properties import check_properties, profile_properties
+from icegate.session import start_early
+from icegate.settings import Lake
+from icegate.tables.state import quote
 
 logger = AdapterLogger("Icegate")
+
+# Commands that surely run a statement: for these Spark starts while dbt reads the project.
+NEEDS_SPARK = ("build", "run", "seed", "snapshot", "test", "run-operation", "retry", "clone")
 
 
 @dataclass
@@ -36,14 +50,42 @@ class IcegateConfig(SparkConfig):
     file_format: str = "iceberg"
     table_profile: str | None = None
     sort_by: list[str] | str | None = None
+    enforce_schema: bool = False
+    merge_exclude_columns: list[str] | str | None = None
+    incremental_predicates: list[str] | str | None = None
+    predicates: list[str] | str | None = None
+    matched_condition: str | None = None
+    not_matched_condition: str | None = None
+    delete_condition: str | None = None
+    not_matched_by_source_condition: str | None = None
+    not_matched_by_source_action: str | None = None
+    null_safe_keys: bool = False
 
 
 class IcegateAdapter(SparkAdapter):
     """dbt-spark's adapter with Iceberg's own ways of replacing, listing and loading."""
 
     Relation = IcegateRelation
+    Column = IcegateColumn
     ConnectionManager = IcegateConnectionManager  # type: ignore[assignment]
     AdapterSpecificConfigs = IcegateConfig
+    CONSTRAINT_SUPPORT = {
+        **SparkAdapter.CONSTRAINT_SUPPORT,
+        ConstraintType.check: ConstraintSupport.ENFORCED,
+        ConstraintType.not_null: ConstraintSupport.ENFORCED,
+    }
+    _capabilities = CapabilityDict(
+        {
+            capability: CapabilitySupport(support=Support.Full)
+            for capability in (
+                Capability.SchemaMetadataByRelations,
+                Capability.GetCatalogForSingleRelation,
+                Capability.TableLastModifiedMetadata,
+                Capability.TableLastModifiedMetadataBatch,
+                Capability.MicrobatchConcurrency,
+            )
+        }
+    )
 
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
@@ -54,36 +96,86 @@ class IcegateAdapter(SparkAdapter):
                 check_installed(
                     self.Relation.project_root, config.packages_install_path, config.target_name
                 )
+        command = getattr(getattr(config, "args", None), "which", None)
+        if command in NEEDS_SPARK and config.credentials.method == SparkConnectionMethod.SESSION:
+            start_early(config.credentials.lake(self.Relation.project_root))
+
+    @classmethod
+    def quote(cls, identifier: str) -> str:  # dbt calls it on the class, too
+        return quote(str(identifier))  # dbt's own tests quote the database, which is None here
 
     @classmethod
     def convert_time_type(cls, agate_table: Any, col_idx: int) -> str:
         return "string"  # Iceberg on Spark has no time of day
 
+    @cached_property
+    def embedded_lake(self) -> Lake | None:
+        """The lake whose catalog file lists this target's tables; None where Spark has to."""
+        return metadata.embedded_lake(self.config.credentials, self.Relation.project_root)
+
+    def list_schemas(self, database: Any) -> list[str]:
+        if self.embedded_lake is None:
+            return super().list_schemas(database)
+        with as_dbt_error():
+            return list_namespaces(self.embedded_lake)
+
+    def check_schema_exists(self, database: Any, schema: str) -> bool:
+        return schema in self.list_schemas(database)
+
+    def create_schema(self, relation: BaseRelation) -> None:
+        try:
+            super().create_schema(relation)
+        except DbtRuntimeError as error:
+            raise DbtRuntimeError(
+                f"cannot create schema {relation.schema}\n"
+                f"  why: {error.msg}\n"
+                "  fix: set `schema` of the target or of the model to a name of letters, digits "
+                "and _, where this user may create one"
+            ) from error
+
+    @available
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
-        """List tables and views by one statement each; dbt-spark describes every table."""
-        tables = self._names("icegate_show_tables", schema_relation)
-        views = self._names("icegate_show_views", schema_relation)
+        """List by no statement or by two; dbt-spark describes every table."""
+        kinds = metadata.list_kinds(self, schema_relation)
         return [
             self.Relation.create(
                 schema=schema_relation.schema,
                 identifier=name,
-                type=RelationType.View if name in views else RelationType.Table,
-                is_iceberg=name not in views,
+                type=RelationType(kind),
+                is_iceberg=kind == "table",
             )
-            for name in [*tables, *(view for view in views if view not in tables)]
+            for name, kind in kinds.items()
         ]
 
-    def _names(self, macro: str, schema_relation: BaseRelation) -> list[str]:
-        try:
-            rows = self.execute_macro(macro, kwargs={"schema_relation": schema_relation})
-        except DbtRuntimeError as error:
-            gone = SCHEMA_NOT_FOUND_MESSAGES + TABLE_OR_VIEW_NOT_FOUND_MESSAGES
-            no_views = ("MISSING_CATALOG_ABILITY", "does not support views")
-            if any(text in str(error.msg) for text in (*gone, *no_views)):
-                return []
-            raise
-        # A temporary view is listed with every schema: it has no namespace.
-        return [row[1] for row in rows if row[0]]
+    def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
+        """Return the columns of a table or view, or none when there is no such relation."""
+        return metadata.spark_columns(self, relation)
+
+    def get_catalog(self, relation_configs: Any, used_schemas: Any) -> tuple[Any, list[Exception]]:
+        relations = self._get_catalog_relations(relation_configs)
+        return docs_catalog.to_agate(self._facts(relations)), []
+
+    def get_catalog_by_relations(
+        self, used_schemas: Any, relations: set[BaseRelation]
+    ) -> tuple[Any, list[Exception]]:
+        return docs_catalog.to_agate(self._facts(relations)), []
+
+    def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
+        found = self._facts([relation])
+        return docs_catalog.to_catalog_table(found[0]) if found else None
+
+    def calculate_freshness_from_metadata_batch(
+        self, sources: list[BaseRelation], macro_resolver: Any = None
+    ) -> tuple[list[Any], dict[BaseRelation, Any]]:
+        return [], freshness.batch(self, sources, self._facts(sources))
+
+    def calculate_freshness_from_metadata(
+        self, source: BaseRelation, macro_resolver: Any = None
+    ) -> tuple[Any, Any]:
+        return None, freshness.single(self, source, self._facts([source]))
+
+    def _facts(self, relations: Iterable[BaseRelation]) -> list[metadata.Facts]:
+        return metadata.facts(self, [r for r in relations if not getattr(r, "landing", None)])
 
     @available
     def files_to_load(self, source: IcegateRelation, loaded: list[str]) -> list[str]:
@@ -108,23 +200,54 @@ class IcegateAdapter(SparkAdapter):
             return check_properties({**profile_properties(profile, profiles), **(own or {})})
 
     @available
+    def tables(self) -> Tables:
+        """Return what the macros ask about tables."""
+        return Tables(self)
+
+    @available
+    def batches(self) -> Batches:
+        """Return what the macros ask about incremental strategies."""
+        return Batches(self)
+
+    def valid_incremental_strategies(self) -> list[str]:
+        return list(STRATEGIES)
+
+    @available.parse_none
+    def get_incremental_strategy_macro(self, model_context: Any, strategy: str) -> Any:
+        """Return the macro that writes the SQL of a strategy: ours, or one of the project."""
+        if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
+            raise self.batches().unknown_strategy(strategy, self.config.project_name)
+        return super().get_incremental_strategy_macro(model_context, strategy)
+
+    @available
     def run_python_model(self, model: dict[str, Any], compiled_code: str, view: str) -> None:
         """Run a Python model and leave its rows behind the temporary view ``view``."""
-        session = self.connections.get_thread_connection().handle.session
-        python_models.run(session, model, compiled_code, view)
+        handle = self._handle_with_session()
+        with handle.work.running():
+            python_models.run(handle.session, model, compiled_code, view)
 
     @available
     def is_known_empty(self, view: str) -> bool:
         """Tell whether the plan alone says that ``view`` has no row, as with `where false`."""
-        frame = self.connections.get_thread_connection().handle.session.table(view)
-        most = frame._jdf.queryExecution().optimizedPlan().maxRows()
-        return bool(most.isDefined() and most.get() == 0)
+        _, plan = self.execute(f"explain select * from {view}", fetch=True)
+        return bool(re.match(r"== Physical Plan ==\s+LocalTableScan <empty>", plan.rows[0][0]))
 
     @available
     def seed_view(self, agate_table: Any, view: str) -> None:
         """Put the cells of a seed, as text, behind the temporary view ``view``."""
-        session = self.connections.get_thread_connection().handle.session
-        seeds.to_view(session, agate_table, view)
+        session = self._handle_with_session().session
+        with self.connections.exception_handler(f"seed {view}"):
+            seeds.to_view(session, agate_table, view)
+
+    def _handle_with_session(self) -> Any:
+        handle = self.connections.get_thread_connection().handle
+        if not hasattr(handle, "session"):
+            raise DbtRuntimeError(
+                f"method {self.config.credentials.method} builds no seeds and no Python models\n"
+                "  why: it sends SQL only, and these need a Spark session\n"
+                "  fix: use a target with method session or connect, or leave them out by --exclude"
+            )
+        return handle
 
     @classmethod
     def _get_adapter_specific_run_info(cls, config: Any) -> dict[str, Any]:

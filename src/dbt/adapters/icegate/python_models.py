@@ -20,19 +20,27 @@ def run(session: SparkSession, model: dict[str, Any], compiled_code: str, view: 
     """
     path = model["original_file_path"]
     # A name that no module has makes Spark's workers take the functions along by value.
-    scope: dict[str, Any] = {"__name__": f"dbt_model_{model['name']}", "__file__": path}
+    name = f"dbt_model_{model['name']}"
+    # Databricks' notebooks have a global `spark`, and models that were written for them use it.
+    scope: dict[str, Any] = {"__name__": name, "__file__": path, "spark": session}
     lines = compiled_code.splitlines(keepends=True)
     linecache.cache[path] = (len(compiled_code), None, lines, path)
     try:
         exec(compile(compiled_code, path, "exec"), scope)
         dbt = scope["dbtObj"](lambda name: session.sql(f"select * from {name}"))
         frame = _as_frame(session, scope["model"](dbt, session))
+        if not frame.columns:
+            raise DbtRuntimeError(
+                "`model` returned a DataFrame without columns\n"
+                "  why: it would take the columns and the rows of the table away\n"
+                "  fix: name them, as in `pandas.DataFrame(rows, columns=[…])`"
+            )
+        frame.createOrReplaceTempView(f"{view}__frame")
+        session.sql(f"create or replace temporary view {view} as select * from {view}__frame")
     except DbtRuntimeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # `sys.exit` would end dbt's thread, which never ends
         raise DbtRuntimeError(_authors_view(error, path)) from error
-    frame.createOrReplaceTempView(f"{view}__frame")
-    session.sql(f"create or replace temporary view {view} as select * from {view}__frame")
 
 
 def _as_frame(session: SparkSession, returned: Any) -> DataFrame:
@@ -66,7 +74,7 @@ def _typed(table: Any) -> Any:
     return table.cast(pyarrow.schema(fields))
 
 
-def _authors_view(error: Exception, path: str) -> str:
+def _authors_view(error: BaseException, path: str) -> str:
     """Say what went wrong, and at which line of the author's own file."""
     own: TracebackType | None = None
     step = error.__traceback__

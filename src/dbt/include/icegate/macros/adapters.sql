@@ -5,46 +5,62 @@
     {% do return({}) %}
 {% endmacro %}
 
+{#- The model's properties, and one that remembers which they are. -#}
 {% macro icegate__tblproperties_clause() -%}
-    {%- set properties = adapter.table_properties(
-        config.get('table_profile'), config.get('tblproperties'), table_profiles()
-    ) -%}
+    {%- if icegate_is_other_format() -%}
+        {{ return(spark__tblproperties_clause()) }}
+    {%- endif -%}
+    {%- set properties = icegate_wanted().all_properties() -%}
     {%- if properties %}
     tblproperties (
         {%- for name, value in properties.items() %}
-        '{{ name }}' = '{{ value | replace("'", "\\'") }}'{{ ',' if not loop.last }}
+        '{{ name }}' = {{ icegate_literal(value) }}{{ ',' if not loop.last }}
         {%- endfor %}
     )
     {%- endif %}
 {%- endmacro %}
 
 {% macro icegate__file_format_clause() -%}
-    {%- set file_format = config.get('file_format', 'iceberg') -%}
-    {%- if file_format != 'iceberg' -%}
-        {% do exceptions.raise_compiler_error(
-            "file_format '" ~ file_format ~ "': this catalog holds Iceberg tables only; remove it"
-        ) %}
-    {%- endif -%}
-    using iceberg
+    using {{ config.get('file_format') or 'iceberg' }}
 {%- endmacro %}
 
-{% macro icegate__create_table_as(temporary, relation, compiled_code, language='sql') -%}
-    {%- if temporary -%}
-    create or replace temporary view {{ relation }} as
-    {{ compiled_code }}
-    {%- else -%}
-    {%- if config.get('contract').enforced -%}
-        {{ get_assert_columns_equivalent(compiled_code) }}
-        {%- set compiled_code = get_select_subquery(compiled_code) -%}
+{% macro icegate__partition_cols(label, required=false) -%}
+    {%- if icegate_is_other_format() -%}
+        {{ return(spark__partition_cols(label, required)) }}
+    {%- endif -%}
+    {%- set fields = icegate_wanted().partitions -%}
+    {%- if fields %}
+    {{ label }} ({% for field in fields %}{{ field.render() }}{{ ', ' if not loop.last }}{% endfor %})
     {%- endif %}
-    create or replace table {{ relation }}
+{%- endmacro %}
+
+{% macro icegate_table_clauses() -%}
     {{ file_format_clause() }}
     {{ partition_cols(label="partitioned by") }}
     {{ location_clause() }}
     {{ comment_clause() }}
     {{ tblproperties_clause() }}
+{%- endmacro %}
+
+{% macro icegate_create_table_as(relation, select_sql) -%}
+    create or replace table {{ relation }}
+    {{ icegate_table_clauses() }}
     as
+    {{ select_sql }}
+{%- endmacro %}
+
+{#- dbt's name for it; the materializations here check a contract before, Python models' too. -#}
+{% macro icegate__create_table_as(temporary, relation, compiled_code, language='sql') -%}
+    {%- if temporary -%}
+    create or replace temporary view {{ relation }} as
     {{ compiled_code }}
+    {%- elif icegate_is_other_format() -%}
+        {{ spark__create_table_as(temporary, relation, compiled_code, language) }}
+    {%- else -%}
+        {%- if icegate_is_contracted() -%}
+            {%- set compiled_code = icegate_contracted_select(compiled_code) -%}
+        {%- endif -%}
+        {{ icegate_create_table_as(relation, compiled_code) }}
     {%- endif -%}
 {%- endmacro %}
 
@@ -68,28 +84,22 @@
     {% endfor %}
 {% endmacro %}
 
+{#- With `--empty` a ref is a subquery, except to `render`. -#}
+{% macro icegate__alter_column_type(relation, column_name, new_column_type) %}
+    {% call statement('alter_column_type') %}
+        alter table {{ relation.render() }} alter column {{ adapter.quote(column_name) }}
+        type {{ new_column_type }}
+    {% endcall %}
+{% endmacro %}
+
 {#- dbt-spark returns the raw rows of `describe`, which breaks `hard_deletes: new_record`. -#}
 {% macro icegate__get_columns_in_relation(relation) -%}
     {% do return(adapter.get_columns_in_relation(relation)) %}
 {%- endmacro %}
 
-{% macro icegate_show_tables(schema_relation) %}
-    {% call statement('show_tables', fetch_result=True) %}
-        show tables in {{ schema_relation.schema }}
-    {% endcall %}
-    {% do return(load_result('show_tables').table) %}
-{% endmacro %}
-
-{% macro icegate_show_views(schema_relation) %}
-    {% call statement('show_views', fetch_result=True) %}
-        show views in {{ schema_relation.schema }}
-    {% endcall %}
-    {% do return(load_result('show_views').table) %}
-{% endmacro %}
-
 {#- This catalog has no `drop schema … cascade`. -#}
 {% macro icegate__drop_schema(relation) -%}
-    {% for inside in adapter.list_relations(database=none, schema=relation.schema) %}
+    {% for inside in adapter.list_relations_without_caching(relation) %}
         {% do adapter.drop_relation(inside) %}
     {% endfor %}
     {% call statement('drop_schema') %}

@@ -1,17 +1,42 @@
-{#- A temporary view's name has no schema, so it carries it: two models may share an alias. -#}
+{#-
+    A temporary view belongs to the whole session, so its name tells schema, table and batch apart:
+    by a hash, since `a__b.c` and `a.b__c` would meet, and a long name would be cut.
+-#}
 {% macro icegate_temp_relation(relation, suffix='__dbt_tmp') %}
-    {% set name = relation.schema ~ '__' ~ relation.identifier ~ suffix %}
+    {% set batch = (model.get('batch') or {}).get('id', '') %}
+    {% set hash = local_md5([relation.schema, relation.identifier, batch] | tojson)[:12] %}
+    {% set name = relation.identifier[:60] ~ '_' ~ hash ~ suffix %}
     {% do return(api.Relation.create(identifier=name, type='view').include(schema=false)) %}
 {% endmacro %}
 
-{#- The select of a model: its SQL, or a view over what its Python returned. -#}
+{#-
+    The select of a model: its SQL, or a view over what its Python returned; with a contract, checked.
+    What the configs get wrong is said here, before anything runs or is written.
+-#}
 {% macro icegate_model_select(relation) %}
-    {% if model['language'] != 'python' %}
-        {% do return(compiled_code) %}
+    {% do icegate_check_configs(relation) %}
+    {% if config.get('sql_header') %}
+        {% call statement('sql_header') %}
+            {{ config.get('sql_header') }}
+        {% endcall %}
     {% endif %}
-    {% set view = icegate_temp_relation(relation, '__dbt_py') %}
-    {% do adapter.run_python_model(model, compiled_code, view.identifier) %}
-    {% do return('select * from ' ~ view) %}
+    {% set select_sql = compiled_code %}
+    {% if model['language'] == 'python' %}
+        {% set view = icegate_temp_relation(relation, '__dbt_py') %}
+        {% do adapter.run_python_model(model, compiled_code, view.identifier) %}
+        {% set select_sql = 'select * from ' ~ view %}
+    {% endif %}
+    {% if icegate_is_contracted() %}
+        {% set select_sql = icegate_contracted_select(select_sql) %}
+    {% endif %}
+    {% do return(select_sql) %}
+{% endmacro %}
+
+{% macro icegate_check_configs(relation) %}
+    {% do icegate_wanted() %}
+    {% if config.get('grants') %}
+        {% do adapter.tables().check_grants(relation) %}
+    {% endif %}
 {% endmacro %}
 
 {#-
@@ -20,38 +45,69 @@
 -#}
 {% macro icegate_replace_table(relation, existing, select_sql) %}
     {% set is_view = existing is not none and existing.is_view %}
-    {% set built = relation %}
-    {% if is_view %}
-        {% set built = relation.incorporate(
-            path={'identifier': relation.identifier ~ '__dbt_new'}, type='table'
+    {% set built = icegate_beside(relation) if is_view else relation %}
+    {% set stays = existing is not none and not is_view %}
+    {% set state = icegate_table_state(relation) if stays else none %}
+    {% set not_null = adapter.tables().not_null(model) if icegate_is_contracted() else [] %}
+    {% set way, columns = adapter.tables().plan(icegate_wanted(), state, select_sql, not_null) %}
+    {% do icegate_warn_of_missing(relation, columns | map('first')) %}
+    {% if way == 'fill' %}
+        {% do icegate_fill_new_table(built, columns, not_null, select_sql) %}
+    {% elif way == 'refill' %}
+        {% do icegate_refill_table(relation, state, select_sql) %}
+    {% else %}
+        {% call statement('main') %}
+            {{ icegate_create_table_as(built, select_sql) }}
+        {% endcall %}
+        {% do icegate_alter_table(
+            built, adapter.tables().changes_after_replace(state, icegate_wanted(), columns)
         ) %}
     {% endif %}
-    {% call statement('main') %}
-        {{ create_table_as(False, built, select_sql) }}
-    {% endcall %}
     {% if is_view %}
         {% do adapter.drop_relation(existing) %}
         {% do adapter.rename_relation(built, relation) %}
     {% endif %}
-    {% do icegate_sort_table(relation) %}
 {% endmacro %}
 
-{#-
-    Later writes sort their files by it; what is written already stays as it is. `locally` leaves
-    `write.distribution-mode` to the table profile.
--#}
-{% macro icegate_sort_table(relation) %}
-    {% set sort_by = config.get('sort_by') %}
-    {% if sort_by %}
-        {% set columns = [sort_by] if sort_by is string else sort_by %}
-        {% call statement() %}
-            alter table {{ relation }} write locally ordered by {{ columns | join(', ') }}
-        {% endcall %}
-    {% endif %}
+{% macro icegate_beside(relation, type='table') %}
+    {% set identifier = relation.identifier ~ '__dbt_new' %}
+    {% do return(relation.incorporate(path={'identifier': identifier}, type=type)) %}
+{% endmacro %}
+
+{#- `replace where true` is one step as `create or replace` is, and keeps what the table has. -#}
+{% macro icegate_refill_table(relation, state, select_sql) %}
+    {% do icegate_alter_table(relation, adapter.tables().reconcile(state, icegate_wanted())) %}
+    {% call statement('main') %}
+        insert into {{ relation }} replace where true
+        {{ select_sql }}
+    {% endcall %}
+{% endmacro %}
+
+{#- A table of the model's name is new here, so nobody misses it if the rows don't arrive. -#}
+{% macro icegate_fill_new_table(relation, columns, not_null, select_sql) %}
+    {% set wanted = icegate_wanted() %}
+    {% set create %}
+        create or replace table {{ relation }} (
+            {%- for column in adapter.tables().column_ddl(columns, not_null, wanted) %}
+            {{ column }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        )
+        {{ icegate_table_clauses() }}
+    {% endset %}
+    {% set fill %}
+        insert into {{ relation }}
+        {{ select_sql }}
+    {% endset %}
+    {% set statements = [create] %}
+    {% for change in adapter.tables().sort_changes(wanted) %}
+        {% do statements.append('alter table ' ~ relation ~ ' ' ~ change.sql) %}
+    {% endfor %}
+    {% do write(create ~ ';' ~ fill) %}
+    {% set response = adapter.tables().create_and_fill(relation, statements, fill) %}
+    {% do store_result('main', response, none) %}
 {% endmacro %}
 
 {% macro icegate_finish(relation, existing) %}
     {% do apply_grants(relation, config.get('grants'), should_revoke(existing, True)) %}
-    {% do persist_docs(relation, model) %}
     {{ run_hooks(post_hooks) }}
 {% endmacro %}

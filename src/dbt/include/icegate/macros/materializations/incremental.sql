@@ -1,10 +1,20 @@
 {% materialization incremental, adapter='icegate', supported_languages=['sql', 'python'] %}
+    {% if icegate_is_other_format() %}
+        {% do return(icegate_as_in_stock('incremental')) %}
+    {% endif %}
     {% set existing = load_cached_relation(this) %}
     {% set relation = this.incorporate(type='table') %}
-    {% set strategy = icegate_strategy() %}
+    {% set strategy = config.get('incremental_strategy') or 'append' %}
+    {% set get_sql = adapter.get_incremental_strategy_macro(context, strategy) %}
+    {% set on_schema_change = incremental_validate_on_schema_change(
+        config.get('on_schema_change'), default='ignore'
+    ) %}
 
     {{ run_hooks(pre_hooks) }}
     {% set select_sql = icegate_model_select(relation) %}
+    {% if strategy == 'microbatch' and model.get('batch') %}
+        {% set select_sql = icegate_only_in_window(select_sql) %}
+    {% endif %}
     {% if existing is none or existing.is_view or should_full_refresh() %}
         {% do icegate_replace_table(relation, existing, select_sql) %}
     {% else %}
@@ -12,16 +22,22 @@
         {% call statement('batch') %}
             {{ create_table_as(True, batch, select_sql) }}
         {% endcall %}
-        {% set on_schema_change = incremental_validate_on_schema_change(
-            config.get('on_schema_change'), default='ignore'
+        {% do icegate_reconcile_table(relation, batch, on_schema_change) %}
+        {% set columns = adapter.get_columns_in_relation(
+            relation if on_schema_change == 'ignore' else batch
         ) %}
-        {% do process_schema_changes(on_schema_change, batch, relation) %}
-        {% if strategy == 'append' and adapter.is_known_empty(batch.identifier) %}
+        {#- Without a `false` in it no plan is empty, and asking would cost a second planning. -#}
+        {% set may_be_empty = strategy == 'append' and 'false' in select_sql | lower %}
+        {% if may_be_empty and adapter.is_known_empty(batch.identifier) %}
             {% do store_raw_result('main', message='OK, nothing new', code='OK', rows_affected='0') %}
         {% else %}
-            {% call statement('main') %}
-                {{ icegate_incremental_sql(strategy, batch, relation) }}
-            {% endcall %}
+            {% do icegate_write(batch, get_sql({
+                'target_relation': relation,
+                'temp_relation': batch,
+                'unique_key': config.get('unique_key'),
+                'dest_columns': columns,
+                'incremental_predicates': icegate_predicates(),
+            })) %}
         {% endif %}
     {% endif %}
     {% do icegate_finish(relation, existing) %}
@@ -29,31 +45,15 @@
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}
 
-{% macro icegate_strategy() %}
-    {% set strategy = config.get('incremental_strategy') or 'append' %}
-    {% set known = ['append', 'merge', 'insert_overwrite', 'microbatch'] %}
-    {% if strategy not in known %}
-        {% do exceptions.raise_compiler_error(
-            "unknown incremental_strategy '" ~ strategy ~ "': one of " ~ known | join(', ')
-        ) %}
-    {% endif %}
-    {% do return(strategy) %}
+{% macro icegate_predicates() %}
+    {% do return(adapter.batches().predicates(
+        config.get('predicates') or config.get('incremental_predicates')
+    )) %}
 {% endmacro %}
 
-{% macro icegate_incremental_sql(strategy, batch, relation) %}
-    {% if strategy == 'merge' %}
-        {{ get_merge_sql(
-            relation, batch, config.get('unique_key'), none,
-            config.get('predicates') or config.get('incremental_predicates')
-        ) }}
-    {% else %}
-        {% if strategy != 'append' and config.get('partition_by') %}
-            {% call statement() %}
-                set spark.sql.sources.partitionOverwriteMode = dynamic
-            {% endcall %}
-        {% endif %}
-        {% set columns = adapter.get_columns_in_relation(relation) %}
-        insert {{ 'into' if strategy == 'append' else 'overwrite' }} {{ relation }}
-        select {{ columns | map(attribute='quoted') | join(', ') }} from {{ batch }}
-    {% endif %}
+{#- Run the one statement that changes a table's rows; `batch` is what it reads. -#}
+{% macro icegate_write(batch, sql) %}
+    {% do write(sql) %}
+    {% do store_result('main', adapter.batches().write(sql), none) %}
+    {% do adapter.batches().let_go(batch.identifier ~ '__held') %}
 {% endmacro %}

@@ -4,10 +4,16 @@
     {% set agate_table = load_agate_table() %}
     {% do store_result('agate_table', response='OK', agate_table=agate_table) %}
 
+    {% do icegate_check_configs(relation) %}
     {{ run_hooks(pre_hooks) }}
     {% set view = icegate_temp_relation(relation, '__dbt_seed') %}
     {% do adapter.seed_view(agate_table, view.identifier) %}
-    {% do icegate_replace_table(relation, existing, icegate_seed_select(agate_table, view)) %}
+    {% set select_sql = icegate_seed_select(agate_table, view) %}
+    {% if icegate_is_other_format() %}
+        {% do icegate_seed_in_other_format(relation, existing, select_sql) %}
+    {% else %}
+        {% do icegate_replace_table(relation, existing, select_sql) %}
+    {% endif %}
     {% do icegate_finish(relation, existing) %}
 
     {{ return({'relations': [relation]}) }}
@@ -27,7 +33,9 @@
             {{ quoted }} is not null and try_cast({{ quoted }} as {{ type }}) is null,
             raise_error(concat({{ icegate_literal(
                 'column ' ~ name ~ ' of seed ' ~ model['name'] ~ ' is not ' ~ type ~ ': '
-            ) }}, {{ quoted }})),
+            ) }}, {{ quoted }}, {{ icegate_literal(
+                '\n  fix: correct the cell, or set column_types; the table is as it was'
+            ) }})),
             try_cast({{ quoted }} as {{ type }})
         ) as {{ quoted }}
         {%- endif %}

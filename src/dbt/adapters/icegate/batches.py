@@ -1,0 +1,101 @@
+"""How a batch of rows gets into a table: what its strategy means, and running it."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.icegate import windows
+from dbt.adapters.icegate.explain import as_dbt_error, whole_text
+from dbt.adapters.icegate.merge_plan import Columns, MergePlan, as_list
+
+logger = AdapterLogger("Icegate")
+
+STRATEGIES = ["append", "merge", "delete+insert", "insert_overwrite", "microbatch"]
+# Iceberg refuses a commit whose rows another writer has changed since they were read.
+CONFLICT = "org.apache.iceberg.exceptions.ValidationException"
+ATTEMPTS = 8
+
+
+class Batches:
+    """The methods behind `adapter.batches()`."""
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+
+    @as_dbt_error()
+    def plan(self, model: dict[str, Any], arg_dict: dict[str, Any]) -> MergePlan:
+        """Check what dbt hands to a strategy, and the configs, against the columns there are."""
+        table, batch = (
+            [column.name for column in self.adapter.get_columns_in_relation(arg_dict[relation])]
+            for relation in ("target_relation", "temp_relation")
+        )
+        wanted = arg_dict.get("dest_columns")  # dbt-spark's own callers have none
+        columns = Columns(table, batch, [c.name for c in wanted] if wanted else table)
+        return MergePlan(model, arg_dict, columns)
+
+    def predicates(self, given: list[str] | str | None) -> list[str]:
+        """Return `incremental_predicates` as a list."""
+        return as_list(given)
+
+    @as_dbt_error()
+    def window(self, model: dict[str, Any]) -> windows.Window:
+        """Return the span of event time that this batch of a microbatch model replaces."""
+        return windows.Window(model)
+
+    def rewrites_files(self, model: dict[str, Any], profiles: dict[str, Any]) -> bool:
+        """Tell whether a merge into the model's table is copy-on-write, Iceberg's default."""
+        config = model["config"]
+        properties = self.adapter.table_properties(
+            config.get("table_profile"), config.get("tblproperties"), profiles
+        )
+        return properties.get("write.merge.mode") != "merge-on-read"
+
+    def hold(self, view: str, sql: str) -> None:
+        """Compute ``sql`` once and put the temporary view ``view`` over its rows.
+
+        A copy-on-write merge reads its source twice: to find the files to rewrite, then to write
+        them. Where the two readings differ, rows double; Spark refuses `rand()` there, but can't
+        see a `limit` without an order. Without a session (Thrift) it stays so.
+        """
+        handle = self.adapter.connections.get_thread_connection().handle
+        session = getattr(handle, "session", None)
+        rows = view
+        if session is not None:
+            rows = f"{view}__rows"
+            with self.adapter.connections.exception_handler(sql), handle.work.running():
+                session.sql(sql).localCheckpoint(eager=True).createOrReplaceTempView(rows)
+            sql = f"select * from {rows}"  # a merge can't read a view over a DataFrame itself
+        self.adapter.execute(f"create or replace temporary view {view} as {sql}")
+
+    def let_go(self, view: str) -> None:
+        """Free the rows that ``hold`` kept, if any."""
+        session = getattr(self.adapter.connections.get_thread_connection().handle, "session", None)
+        if session is not None and session.catalog.dropTempView(f"{view}__rows"):
+            session.catalog.dropTempView(view)
+
+    def write(self, sql: str) -> Any:
+        """Run a write, and again from its start when another writer got in between."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self.adapter.execute(sql)[0]
+            except DbtRuntimeError as error:
+                if attempt == ATTEMPTS or CONFLICT not in whole_text(error):
+                    raise
+                wait_s = random.uniform(0.2, 0.5) * 2 ** min(attempt, 5)
+                logger.info(f"write_conflict attempt={attempt} wait_s={wait_s:.1f}")
+                time.sleep(wait_s)
+
+    def unknown_strategy(self, name: str, project: str) -> DbtRuntimeError:
+        """Return the error for a strategy that neither this adapter nor the project has."""
+        macro = f"get_incremental_{name.replace('+', '_')}_sql"
+        return DbtRuntimeError(
+            f"unknown incremental_strategy {name!r}\n"
+            "  why: dbt could not find an incremental strategy macro with the name "
+            f'"{macro}" in {project}\n'
+            f"  fix: name one of {', '.join(STRATEGIES)}, or write that macro"
+        )

@@ -1,0 +1,46 @@
+"""What a model's author wrote that would be refused late, or do nothing in silence."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from icegate.errors import ConfigError
+
+SIMILAR = 0.85
+# What packages that serve several warehouses say to BigQuery, Snowflake and Athena.
+OF_OTHERS = ("cluster_by", "partitioned_by", "table_properties")
+SCHEMA_CHANGES = ("ignore", "fail", "append_new_columns", "sync_all_columns")
+
+
+def check_name(model: dict[str, Any], *, quoted: bool) -> None:
+    """Raise for a table name that Spark reads as something else; `a.b` is b in schema a."""
+    name = model["alias"]
+    if not quoted and not re.fullmatch(r"\w+", name, re.ASCII):
+        raise ConfigError(
+            f"cannot name the table of {model['resource_type']} {model['name']} {name!r}",
+            why="a name has letters, digits and _ only",
+            fix="rename its file, or set `alias`",
+        )
+
+
+def check_configs(model: dict[str, Any], known: Iterable[str]) -> None:
+    """Raise for a config that is nearly one of the known, and an unknown on_schema_change."""
+    known = set(known)
+    for name in model["config"]:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=SIMILAR)
+        if close and name not in known and name not in OF_OTHERS:
+            raise ConfigError(
+                f"unknown config {name!r} of model {model['name']}",
+                why="dbt would take it and do nothing",
+                fix=f"did you mean {close[0]!r}? a config of your own goes into `meta`",
+            )
+    mode = model["config"].get("on_schema_change") or "ignore"
+    if mode not in SCHEMA_CHANGES:
+        raise ConfigError(
+            f"unknown on_schema_change {mode!r} of model {model['name']}",
+            why="dbt would take it for 'ignore'",
+            fix=f"name one of {', '.join(SCHEMA_CHANGES)}",
+        )

@@ -1,0 +1,200 @@
+"""What the macros ask before they write SQL for a table: decisions are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import Any
+
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+from dbt.adapters.icegate import constraints, model_checks
+from dbt.adapters.icegate.explain import as_dbt_error
+from dbt.adapters.icegate.metadata import embedded_metadata
+from icegate.tables import changes, schema
+from icegate.tables.changes import Change, Wanted
+from icegate.tables.state import TableState, literal, parse_state, quote, state_from_metadata
+
+NO_GRANTS = ("PARSE_SYNTAX_ERROR", "INVALID_STATEMENT_OR_CLAUSE", "UNSUPPORTED", "not supported")
+# Configs that the adapter reads and dbt declares.
+OF_DBT = {"tblproperties", "unique_key", "incremental_strategy", "on_schema_change"}
+
+
+class Tables:
+    """The methods behind `adapter.tables()`."""
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+
+    @as_dbt_error()
+    def known_state(self, relation: Any) -> TableState | None:
+        """Return a table's state from the embedded catalog; None where Spark has to be asked."""
+        metadata = embedded_metadata(self.adapter, relation)
+        return state_from_metadata(metadata) if metadata else None
+
+    @as_dbt_error()
+    def state(self, ddl: str) -> TableState:
+        """Parse what `show create table` said."""
+        return parse_state(ddl)
+
+    @as_dbt_error()
+    def wanted(self, model: dict[str, Any], profiles: dict[str, Any]) -> Wanted:
+        """Read the configs of a model, all of them checked."""
+        self.check_model(model)
+        config = model["config"]
+        properties = self.adapter.table_properties(
+            config.get("table_profile"), config.get("tblproperties"), profiles
+        )
+        return changes.wanted_table(model, properties)
+
+    @as_dbt_error()
+    def check_model(self, model: dict[str, Any]) -> None:
+        """Raise for a name that Spark can't read, and for configs that would do nothing."""
+        known = {field.name for field in fields(self.adapter.AdapterSpecificConfigs)} | OF_DBT
+        model_checks.check_name(model, quoted=bool(self.adapter.config.quoting.get("identifier")))
+        model_checks.check_configs(model, known)
+
+    def changes_after_replace(
+        self, state: TableState | None, wanted: Wanted, columns: Iterable[tuple[str, str]]
+    ) -> list[Change]:
+        """Return what a replaced table still needs."""
+        if state is not None:
+            wanted = self._with_defaults(state, wanted)
+        return changes.changes_after_replace(state, wanted, [name for name, _ in columns])
+
+    def sort_changes(self, wanted: Wanted) -> list[Change]:
+        """Return the sort order of a new table, which `create table` can't say."""
+        return changes.changes_after_replace(None, wanted)
+
+    def comment_changes(self, state: TableState, wanted: Wanted) -> list[Change]:
+        """Return the comments that differ."""
+        return changes.comment_changes(state, wanted)
+
+    @as_dbt_error()
+    def plan(
+        self, wanted: Wanted, state: TableState | None, select_sql: str, not_null: Iterable[str]
+    ) -> tuple[str, list[tuple[str, str]]]:
+        """Choose how all rows of a table are written, and return the query's columns if known.
+
+        `replace` is `create or replace table … as`, which can hold neither a sort order nor
+        not-null columns nor comments. `fill` creates the table with them and inserts, `refill`
+        keeps them and replaces the rows.
+        """
+        keeps = bool(wanted.sort or wanted.comments or not_null)
+        if not keeps and not wanted.partitions:
+            return "replace", []
+        columns = self.query_columns(select_sql)
+        wanted.check(name for name, _ in columns)
+        if not keeps:
+            return "replace", columns
+        if state is None:
+            return "fill", columns
+        fixed = {column.name.lower() for column in state.columns if not column.nullable}
+        same = schema.same_columns(columns, [(c.name, c.type) for c in state.columns])
+        if same and fixed <= set(not_null) and changes.same_layout(state, wanted):
+            return "refill", columns
+        return "replace", columns
+
+    def query_columns(self, sql: str) -> list[tuple[str, str]]:
+        """Return names and types of a query without running it."""
+        empty = f"select * from (\n{sql}\n) as model_subq where false limit 0"
+        return [(c.name, c.dtype) for c in self.adapter.get_column_schema_from_query(empty)]
+
+    def column_ddl(
+        self, columns: Iterable[tuple[str, str]], not_null: Iterable[str], wanted: Wanted
+    ) -> list[str]:
+        """Return the columns for `create table (…)`."""
+        return [
+            f"{quote(name)} {kind}"
+            + (" not null" if name.lower() in not_null else "")
+            + (f" comment {literal(text)}" if (text := wanted.comment_of(name)) else "")
+            for name, kind in columns
+        ]
+
+    def create_and_fill(self, relation: Any, create: list[str], fill: str) -> Any:
+        """Create a new table and insert its rows; without them it mustn't stay."""
+        for number, sql in enumerate([*create, fill]):
+            try:
+                response, _ = self.adapter.execute(sql)
+            except Exception:
+                if number > 0:
+                    self.adapter.execute(f"drop table if exists {relation}")
+                raise
+        return response
+
+    def not_null(self, model: dict[str, Any]) -> set[str]:
+        """Return the columns that may hold no null."""
+        return constraints.not_null_columns(model)
+
+    def checked_columns(self, model: dict[str, Any]) -> list[str]:
+        """Return select items that raise for a row that breaks a constraint."""
+        # dbt warns here about the constraints that nobody enforces.
+        self.adapter.render_raw_columns_constraints(raw_columns=model["columns"])
+        self.adapter.render_raw_model_constraints(raw_constraints=model.get("constraints") or [])
+        return constraints.checked_columns(model)
+
+    @as_dbt_error()
+    def reconcile(
+        self, state: TableState, wanted: Wanted, batch: Any = None, mode: str = "ignore"
+    ) -> list[Change]:
+        """Return all changes of a table that stays, and raise before the first of them.
+
+        New columns come first, since the layout may name them, and dropped ones last.
+        """
+        wanted = self._with_defaults(state, wanted)
+        if mode == "ignore":
+            return changes.changes(state, wanted)
+        columns = [(c.name, c.dtype) for c in self.adapter.get_columns_in_relation(batch)]
+        found = schema.diff(columns, [(c.name, c.type) for c in state.columns])
+        if found and mode == "fail":
+            raise CompilationError(
+                f"the model {wanted.model} and its table have different columns\n"
+                f"  why: {found.describe()}; on_schema_change is 'fail'\n"
+                "  fix: set on_schema_change to append_new_columns or sync_all_columns, or "
+                "rebuild the table with --full-refresh"
+            )
+        added, dropped = schema.schema_changes(found, mode, state, wanted)
+        after = state.with_columns(found.added)
+        return [*added, *changes.changes(after, wanted), *dropped]
+
+    def check_format(self, model: str, file_format: str) -> None:
+        """Raise for a file format in a catalog that makes Iceberg tables of everything."""
+        catalog = self._value("select current_catalog()", 0)
+        kind = self._value(f"set `spark.sql.catalog.{catalog}`", 1)
+        if kind == "org.apache.iceberg.spark.SparkCatalog":
+            raise DbtRuntimeError(
+                f"cannot build model {model} with file_format '{file_format}'\n"
+                f"  why: catalog {catalog} holds Iceberg tables only\n"
+                "  fix: remove file_format (the data files of an Iceberg table are Parquet), or "
+                "set spark.sql.defaultCatalog to a catalog that has such tables"
+            )
+
+    def _with_defaults(self, state: TableState, wanted: Wanted) -> Wanted:
+        """Return to the catalog's own value of a property that the model no longer sets."""
+        names = [name for name in changes.forgotten(state, wanted) if "." in name]
+        if set(names) <= {changes.MANAGED}:
+            return wanted
+        catalog = self._value("select current_catalog()", 0)
+        found = {
+            name: self._value(f"set `spark.sql.catalog.{catalog}.table-default.{name}`", 1)
+            for name in names
+        }
+        defaults = {name: value for name, value in found.items() if value != "<undefined>"}
+        return replace(wanted, defaults=defaults)
+
+    def _value(self, sql: str, column: int) -> str:
+        return str(self.adapter.execute(sql, fetch=True)[1].rows[0][column])
+
+    def check_grants(self, relation: Any) -> None:
+        """Raise when `grants` is configured and this catalog has none."""
+        try:
+            self.adapter.execute(f"show grants on {relation}")
+        except DbtRuntimeError as error:
+            if not any(text in str(error.msg) for text in NO_GRANTS):
+                return  # such as a table that isn't there yet: the grant itself will say
+            raise DbtRuntimeError(
+                f"cannot grant on {relation}\n"
+                "  why: this catalog has no GRANT; Spark has it only with Hive's metastore or a "
+                "plugin such as Ranger's\n"
+                "  fix: remove `grants`, and give rights where the files and the catalog are"
+            ) from error

@@ -1,0 +1,98 @@
+"""Java's class archive: Spark's classes, loaded and checked once, for starts at half the CPU.
+
+It lies beside the jars and holds for one Java, one pyspark and these jars. Java compares the class
+path and the jars' times with it, and where they differ it loads classes as ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from icegate.java import find_java
+from icegate.settings import JARS, Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+# Ten times Java's own thresholds for its slow compiler: a small run is over before most of that
+# work pays, and waits for it on few cores. What is really hot passes them in no time; loops count
+# by a threshold of their own, which stays.
+PATIENT_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+)
+
+CONF = Path(__file__).parent / "conf"
+# The class path begins with Spark's conf folder, and an archive can't be made over one with files.
+CONF_DIR = CONF / "no-files"
+EXIT_TIMEOUT_S = 120
+
+
+def archive_file(lake: Lake) -> Path:
+    """Return where the archive of this Java, this pyspark and these jars is, or would be."""
+    java = find_java(shims=lake.home).home / "release"
+    made = java.stat().st_mtime_ns if java.exists() else 0  # an update in place is another Java
+    known = "\n".join([str(java), str(made), version("pyspark"), str(CONF_DIR), *JARS])
+    key = hashlib.sha256(known.encode()).hexdigest()[:12]
+    return lake.ivy.resolve() / f"classes-{key}.jsa"
+
+
+def java_options(lake: Lake, making: Path | None = None) -> str:
+    """Return Java's options: compiler, Spark's log, the archive (or, ``making`` it, its place)."""
+    options = list(PATIENT_COMPILER)
+    if "SPARK_CONF_DIR" not in os.environ or os.environ["SPARK_CONF_DIR"] == str(CONF_DIR):
+        options.append(f"-Dlog4j2.configurationFile={(CONF / 'log4j2.properties').as_uri()}")
+    archive = archive_file(lake)
+    if making:
+        options += [f"-XX:ArchiveClassesAtExit={making}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    elif archive.is_file():
+        options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off"]
+    return " ".join(f'"{option}"' for option in options)  # a path may have a space in it
+
+
+def make_archive(lake: Lake) -> Path:
+    """Make the archive, by one run of Spark on a lake that is thrown away."""
+    archive = archive_file(lake)
+    if archive.is_file():
+        return archive
+    with tempfile.TemporaryDirectory(prefix="icegate-") as folder:
+        made = archive.with_suffix(f".{os.getpid()}")
+        home = Path(folder)
+        (home / "ivy").symlink_to(lake.ivy.resolve())
+        practice = Lake(home=home, warehouse=home / "warehouse", memory="1g")
+        # In a process of its own: Java writes the archive when it ends.
+        code = "import sys; from icegate.class_archive import _practise; _practise(*sys.argv[1:])"
+        command = [sys.executable, "-c", code, practice.model_dump_json(), str(made)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and made.is_file():
+            made.replace(archive)
+        else:  # a start without it is slower, and nothing else
+            made.unlink(missing_ok=True)
+            log.warning("class_archive=missing why=%s", (done.stderr.splitlines() or ["?"])[-1])
+    return archive
+
+
+def _practise(lake_json: str, made: str) -> None:
+    """Run what dbt runs, and wait until Java has written the archive and ended."""
+    from icegate.session import start_session
+
+    lake = Lake.model_validate_json(lake_json)
+    conf = {"spark.driver.defaultJavaOptions": java_options(lake, making=Path(made))}
+    session: SparkSession = start_session(lake.model_copy(update={"spark_conf": conf}))
+    for statement in (CONF / "practice.sql").read_text().split(";"):
+        session.sql(statement).collect()
+    java = session.sparkContext._gateway.proc  # type: ignore[union-attr]
+    session.stop()
+    java.stdin.close()
+    java.wait(EXIT_TIMEOUT_S)

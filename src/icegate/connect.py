@@ -1,0 +1,156 @@
+"""Sessions on a Spark Connect server: this home's own warm one, or one that a target names."""
+
+from __future__ import annotations
+
+import atexit
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from icegate.errors import ConfigError, ServerError
+from icegate.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# Waits of 0.1, 0.4, 1.6 and 3 s: enough for a short break of the network; pyspark's are 10 minutes.
+RETRIES = {"max_retries": 4, "initial_backoff": 100, "max_backoff": 3000}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a Spark Connect server listens, and what it wants to see.
+
+    ``local`` is the server that ``icegate server`` started in this home, with the lake's own conf.
+    ``catalog`` is for another server, which may have a default of its own.
+    """
+
+    host: str
+    port: int
+    token: str | None = field(default=None, repr=False)
+    use_ssl: bool = False
+    local: bool = False
+    catalog: str | None = None
+
+
+def open_connect(lake: Lake, endpoint: Endpoint) -> SparkSession:
+    """Return a new session on the server at ``endpoint``, with the target's own settings."""
+    from pyspark.sql.connect.session import SparkSession
+
+    warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
+    session = SparkSession(connection=_channel_builder(endpoint))
+    session.client.set_retry_policies([_patience()])
+    SparkSession._set_default_and_active_session(session)
+    _apply(session, _conf(lake, endpoint))
+    # Without it the server keeps temporary views, and what runs, for an hour.
+    atexit.register(release, session)
+    return session  # type: ignore[return-value]
+
+
+def release(session: Any) -> None:
+    """Give the session back to its server; a server that is gone needs no answer."""
+    session.client.set_retry_policies([])
+    session.stop()
+
+
+def _patience() -> Any:
+    """Return a retry policy that waits a few seconds, once in the life of a session."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicyState
+
+    class State(RetryPolicyState):
+        def next_attempt(self, exception: BaseException | None = None) -> int | None:
+            wait_ms = super().next_attempt(exception)
+            if wait_ms is None:  # the statements of other models needn't wait for the same server
+                self._policy.max_retries = 0
+            return wait_ms
+
+    class Patience(DefaultPolicy):
+        def to_state(self) -> RetryPolicyState:
+            return State(self)
+
+    return Patience(**RETRIES)  # type: ignore[arg-type]
+
+
+def _channel_builder(endpoint: Endpoint) -> Any:
+    """Return pyspark's way to a channel, right for a token on loopback without TLS.
+
+    pyspark insists on TLS when there is a token and the host isn't written ``localhost``; a token
+    still never leaves this machine without TLS.
+    """
+    import grpc
+    from pyspark.sql.connect.client import ChannelBuilder
+
+    class IcegateChannelBuilder(ChannelBuilder):
+        host = endpoint.host
+
+        def toChannel(self) -> grpc.Channel:
+            target = f"{endpoint.host}:{endpoint.port}"
+            plain = not endpoint.use_ssl
+            if endpoint.host in LOOPBACK:
+                self.setChannelOption("grpc.enable_http_proxy", 0)
+            if plain and endpoint.token is None:
+                return self._insecure_channel(target)
+            if plain and endpoint.host in LOOPBACK:
+                transport = grpc.local_channel_credentials()
+            else:
+                # GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names a company's own certificates.
+                transport = grpc.ssl_channel_credentials()
+            if endpoint.token is None:
+                return self._secure_channel(target, transport)
+            bearer = grpc.access_token_call_credentials(endpoint.token)
+            both = grpc.composite_channel_credentials(transport, bearer)
+            return self._secure_channel(target, both)
+
+        @property
+        def token(self) -> str | None:
+            return endpoint.token
+
+    return IcegateChannelBuilder(params={"user_agent": "icegate"})
+
+
+def _conf(lake: Lake, endpoint: Endpoint) -> dict[str, str]:
+    from icegate.session import session_conf
+
+    conf = session_conf(lake)
+    if not endpoint.local:  # its cores aren't this machine's
+        if "spark.sql.shuffle.partitions" not in lake.spark_conf:
+            del conf["spark.sql.shuffle.partitions"]
+        if endpoint.catalog:
+            conf["spark.sql.defaultCatalog"] = endpoint.catalog
+    return conf
+
+
+def _apply(session: Any, conf: dict[str, str]) -> None:
+    """Set what the server doesn't have yet; what only its start can set must be there."""
+    has = session.conf.getAll
+    for key, value in conf.items():
+        if has.get(key) == value:
+            continue
+        try:
+            session.conf.set(key, value)
+        except Exception as error:
+            if "CANNOT_MODIFY" not in str(error):
+                raise
+            if session.conf.get(key, None) == value:
+                continue
+            raise ConfigError(
+                f"cannot set {key} of `spark_conf`",
+                why="only the start of a Spark server can set it",
+                fix="set it where the server is started (`icegate server stop`, then `icegate "
+                "server start`), or take it out of the target",
+            ) from error
+
+
+def local_endpoint(lake: Lake) -> Endpoint:
+    """Return the endpoint of the running server of this home; raise ``ServerError`` without one."""
+    from icegate.server import find_server
+
+    server = find_server(lake)
+    if server is None:
+        raise ServerError(
+            "cannot reach the Spark Connect server",
+            why=f"the target names no `host`, and no server runs in {lake.home}",
+            fix="start one: `icegate server start`",
+        )
+    return Endpoint("127.0.0.1", server.port, server.token, local=True)

@@ -1,0 +1,232 @@
+"""A warm Spark Connect server for one lake: start it apart from this process, find it, stop it.
+
+Its state lies in ``<home>/server.json``, readable by its owner only: the token is in it. It
+listens on this machine only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from icegate import processes
+from icegate.errors import ConfigError, ServerError
+from icegate.java import find_java
+from icegate.server_launch import (
+    HOST,
+    MAIN_CLASS,
+    free_port,
+    launch,
+    properties,
+    server_conf,
+    write_private,
+)
+from icegate.settings import Lake
+
+START_TIMEOUT_S, STOP_TIMEOUT_S, POLL_S = 180, 15, 0.1
+# What a running server can't change; a target that differs in it is told so.
+LAUNCH_KEYS = ("catalog", "warehouse", "memory", "cores")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that was started in this home."""
+
+    pid: int
+    began: str  # tells its process from a later one with the same id
+    port: int
+    token: str = field(repr=False)
+    started_at: float  # seconds since 1970
+    spark: str
+    lake: dict[str, Any]
+
+    def is_listening(self) -> bool:
+        """Tell whether its port takes connections."""
+        with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=2):
+            return True
+        return False
+
+
+def find_server(lake: Lake) -> Server | None:
+    """Return the server of this home whose process is alive, or None; it may still be starting."""
+    try:
+        server = Server(**json.loads(_state_file(lake).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return server if processes.start_of(server.pid, MAIN_CLASS) == server.began else None
+
+
+def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
+    """Return the server of ``lake`` that answers, and whether this call started it.
+
+    Of two calls at once one starts it, and the other one waits for that.
+    """
+    _make_home(lake)
+    with _one_at_a_time(lake):
+        server = find_server(lake)
+        if server is not None and _answers(lake, server):
+            _check_port(server, port)
+            return server, False
+        if server is not None:
+            processes.end(server.pid, MAIN_CLASS, server.began, STOP_TIMEOUT_S)
+        return _start(lake, port), True
+
+
+def stop_server(lake: Lake) -> Server | None:
+    """End the server of this home and return it, or None when there was none."""
+    if not lake.home.is_dir():
+        return None
+    with _one_at_a_time(lake):
+        server = find_server(lake)
+        if server is not None:
+            processes.end(server.pid, MAIN_CLASS, server.began, STOP_TIMEOUT_S)
+        _state_file(lake).unlink(missing_ok=True)
+    return server
+
+
+def log_file(lake: Lake) -> Path:
+    """Return where the server of this home writes what it has to say."""
+    return lake.home / "server.log"
+
+
+def differences(lake: Lake, server: Server) -> list[str]:
+    """Return what the target says otherwise than the running server was started with."""
+    wanted = _launched_with(lake)
+    return [
+        f"{key}: {server.lake.get(key)} is running, the target says {wanted[key]}"
+        for key in LAUNCH_KEYS
+        if server.lake.get(key) != wanted[key]
+    ]
+
+
+def _start(lake: Lake, port: int | None) -> Server:
+    from icegate.catalog import check_catalog
+    from icegate.session import resolve_jars
+
+    check_catalog(lake)
+    java = find_java(shims=lake.home)
+    resolve_jars(lake)
+    port = free_port(port)
+    token = secrets.token_urlsafe(32)
+    conf_file = lake.home / "server.conf"
+    write_private(conf_file, properties(server_conf(lake, port)))
+    try:
+        process = launch(conf_file, log_file(lake), java.home, token)
+        server = _noted(lake, process.pid, port, token)
+        try:
+            _wait(lake, server, process)
+        except BaseException:
+            processes.end(server.pid, MAIN_CLASS, server.began, STOP_TIMEOUT_S)
+            _state_file(lake).unlink(missing_ok=True)
+            raise
+    finally:
+        conf_file.unlink(missing_ok=True)  # `spark_conf` may hold a key to a store
+    return server
+
+
+def _noted(lake: Lake, pid: int, port: int, token: str) -> Server:
+    """Write the state file at once, so that a server whose start is cut short can be found."""
+    import pyspark
+
+    # Until the launcher has become Java its arguments have the same class in them.
+    began = processes.start_of(pid, "") or ""
+    server = Server(pid, began, port, token, time.time(), pyspark.__version__, _launched_with(lake))
+    partial = lake.home / "server.json.partial"
+    write_private(partial, json.dumps(asdict(server)))
+    partial.replace(_state_file(lake))
+    return server
+
+
+def _wait(lake: Lake, server: Server, process: subprocess.Popen[bytes]) -> None:
+    """Return when the server has answered queries; they load what a first model would wait for."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not server.is_listening():
+        if process.poll() is not None:
+            raise _not_started(lake, f"Spark ended with exit code {process.returncode}")
+        if time.monotonic() > deadline:
+            raise _not_started(lake, f"Spark didn't listen within {START_TIMEOUT_S} s")
+        time.sleep(POLL_S)
+    try:
+        _warm_up(lake, server)
+    except Exception as error:
+        raise _not_started(lake, f"it doesn't answer a query: {error}") from error
+
+
+def _warm_up(lake: Lake, server: Server) -> None:
+    from icegate.connect import open_connect, release
+    from icegate.session import first_use
+
+    session = open_connect(lake, _endpoint(server))
+    first_use(lake, session)
+    session.sql("select id % 3 as a, count(*) from range(9) group by 1").collect()
+    release(session)
+
+
+def _answers(lake: Lake, server: Server) -> bool:
+    if not server.is_listening():
+        return False
+    try:
+        _warm_up(lake, server)
+    except Exception:
+        return False
+    return True
+
+
+def _endpoint(server: Server) -> Any:
+    from icegate.connect import Endpoint
+
+    return Endpoint(HOST, server.port, server.token, local=True)
+
+
+def _not_started(lake: Lake, why: str) -> ServerError:
+    lines = log_file(lake).read_text(errors="replace").strip().splitlines()
+    said = next((line for line in lines if "Exception" in line or "ERROR" in line), None)
+    return ServerError(
+        "cannot start the Spark Connect server",
+        why=f"{why}: {said.strip()}" if said else why,
+        fix=f"read {log_file(lake)}; `icegate doctor` checks Java, jars, catalog and disk",
+    )
+
+
+def _check_port(server: Server, wanted: int | None) -> None:
+    if wanted not in (None, server.port):
+        raise ConfigError(
+            f"cannot start the Spark Connect server on port {wanted}",
+            why=f"the server of this home runs already, on port {server.port}",
+            fix="stop that one first: `icegate server stop`",
+        )
+
+
+def _launched_with(lake: Lake) -> dict[str, Any]:
+    return {key: lake.model_dump(mode="json")[key] for key in LAUNCH_KEYS}
+
+
+def _make_home(lake: Lake) -> None:
+    try:
+        lake.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ServerError(
+            f"cannot make {lake.home}",
+            why=str(error.strerror),
+            fix="give yourself the permission, or set `home:` of the target",
+        ) from error
+
+
+@contextlib.contextmanager
+def _one_at_a_time(lake: Lake) -> Iterator[None]:
+    with (lake.home / "server.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _state_file(lake: Lake) -> Path:
+    return lake.home / "server.json"

