@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build doctor test test-fast test-long \
+.PHONY: help setup landing build doctor test test-fast test-long conformance \
 	lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -8,7 +8,8 @@ installed := .venv/.installed
 # sqlfluff sees Jinja there and no SQL: a macro's indentation means nothing to it. Its Jinja doesn't
 # know the tag `snapshot`, so snapshots are linted without that line.
 macros := macros tests/generic standins src/dbt/include
-benchmarks = $(notdir $(basename $(wildcard benchmarks/*.py)))
+# A name that begins with _ is what the programs share.
+benchmarks = $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py))))
 
 # An environment knows where it was made; in a copy of the checkout it would run the original.
 ifneq ($(shell cat $(installed) 2>/dev/null),$(CURDIR))
@@ -38,8 +39,11 @@ test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to 
 test-fast: $(installed) ## run the quick tests, in under 3 minutes
 	$(python) -m pytest -m "not slow and not long" $(ARGS)
 
-test-long: $(installed) ## run the tests that install, load or break things, in under 40 minutes
+test-long: $(installed) conformance ## run conformance, servers, and what installs or breaks things, in under 40 minutes
 	$(python) -m pytest -m long $(ARGS)
+
+conformance: $(installed) ## run dbt's own suite for adapters; docs/conformance.md lists what isn't clean
+	$(python) -m pytest tests/conformance -n 2 --dist loadscope -p no:cacheprovider
 
 lint: lint-python lint-types lint-sql lint-yaml ## check style and types of all that is committed
 
