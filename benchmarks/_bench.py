@@ -1,0 +1,245 @@
+"""What the benchmarks share: the peer's environment, fair settings, timed runs, the verdict."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from icegate.java import find_java
+from icegate.session import catalog_conf, found_jars, session_conf
+from icegate.settings import Lake
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / ".icegate" / "bench"
+MEMORY, THREADS = "2g", 4
+PEERS = {"dbt-spark": ("dbt-core", "dbt-spark", "pyspark")}
+SUBREAPER = 36  # of Linux's prctl: a JVM that outlives its Python is counted too
+
+
+@dataclass
+class Cost:
+    """Seconds of one whole process, and of all that it started."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass
+class Side:
+    """One dbt in a project of its own; ``python`` is the environment that it is installed in."""
+
+    name: str
+    python: Path
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def home(self) -> Path:
+        return self.folder / ".icegate"
+
+    def dbt(self, *args: str) -> Cost:
+        """Run dbt as a whole process; a failure ends the benchmark with what dbt said."""
+        return timed([str(self.python.parent / "dbt"), *args], self.folder, self.env)
+
+    def node_seconds(self, name: str) -> float:
+        """Return how long dbt's last run took for one node, without starting and ending."""
+        results = json.loads((self.folder / "target" / "run_results.json").read_text())["results"]
+        return next(r["execution_time"] for r in results if r["unique_id"].endswith(f".{name}"))
+
+    def forget(self) -> None:
+        """Remove all tables and the catalog."""
+        for path in self.home.glob("catalog.*"):
+            path.unlink()
+        for name in ("warehouse", "spark-warehouse"):
+            shutil.rmtree(self.home / name, ignore_errors=True)
+
+
+def adopt_orphans(yes: bool) -> None:
+    """Say whether what a command leaves behind becomes our child, to be waited for and counted."""
+    if platform.system() == "Linux":
+        ctypes.CDLL(None).prctl(SUBREAPER, int(yes), 0, 0, 0)
+
+
+def timed(command: list[str], folder: Path, env: dict[str, str]) -> Cost:
+    """Run a command and wait for all that it started; wall time ends with the command itself."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+    wall = time.perf_counter() - started
+    if done.returncode:
+        sys.exit(f"error: {' '.join(command)} failed in {folder}\n{done.stdout}{done.stderr}")
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def peer_python(peer: str) -> Path:
+    """Return the Python of the peer's own environment, made on first use with our versions."""
+    folder = HOME / "env" / peer
+    python = folder / "bin" / "python"
+    wanted = [f"{name}=={version(name)}" for name in PEERS[peer]]
+    made = folder / "installed"
+    if not made.exists() or made.read_text().split() != wanted:
+        print(f"installing {' '.join(wanted)} into {folder} …", flush=True)
+        uv = [sys.executable, "-m", "uv"]
+        subprocess.run([*uv, "venv", "-q", "--clear", "-p", sys.executable, folder], check=True)
+        subprocess.run([*uv, "pip", "install", "-q", "-p", python, *wanted], check=True)
+        made.write_text("\n".join(wanted))
+    return python
+
+
+def write_project(folder: Path, files: dict[str, str], target: dict[str, Any]) -> None:
+    """Write a dbt project; both sides get the very same ``files``."""
+    for old in ("models", "seeds", "target"):
+        shutil.rmtree(folder / old, ignore_errors=True)
+    iceberg = {"+file_format": "iceberg"}
+    flags = {"send_anonymous_usage_stats": False, "version_check": False}
+    project = {"name": "bench", "version": "1.0", "profile": "bench", "flags": flags}
+    project |= {"models": iceberg, "seeds": iceberg}
+    profile = {"bench": {"target": "bench", "outputs": {"bench": {"threads": THREADS, **target}}}}
+    everything = {
+        "dbt_project.yml": yaml.safe_dump(project, sort_keys=False),
+        "profiles.yml": yaml.safe_dump(profile, sort_keys=False),
+        **files,
+    }
+    for name, text in everything.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def sides(benchmark: str, files: dict[str, str]) -> tuple[Side, Side]:
+    """Make both projects and finish their parse; print what each runs with."""
+    ours = _ours(HOME / benchmark / "ours", files)
+    peer = _dbt_spark(HOME / benchmark / "dbt-spark", files)
+    for side in (ours, peer):
+        side.forget()
+        side.dbt("--quiet", "parse")
+    return ours, peer
+
+
+def _lake(folder: Path) -> Lake:
+    home = folder / ".icegate"
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / "ivy").exists():
+        (home / "ivy").symlink_to(ROOT / ".icegate" / "ivy")
+    lake = Lake(home=home, warehouse=home / "warehouse", memory=MEMORY)
+    if not found_jars(lake):
+        sys.exit("error: no jars\n  why: nothing was resolved yet\n  fix: run `make setup`")
+    return lake
+
+
+def _ours(folder: Path, files: dict[str, str]) -> Side:
+    lake = _lake(folder)
+    target = {"type": "icegate", "method": "session", "schema": "bench", "memory": MEMORY}
+    write_project(folder, files, target)
+    print(
+        f"icegate:   {target | {'threads': THREADS}}, what else it sets is src/icegate/session.py"
+    )
+    return Side("icegate", Path(sys.executable), lake.home.parent)
+
+
+def _dbt_spark(folder: Path, files: dict[str, str]) -> Side:
+    """Give stock the same catalog, jars, heap, cores and shuffle partitions, as spark-defaults."""
+    lake = _lake(folder)
+    conf = {
+        **catalog_conf(lake),
+        **session_conf(lake),
+        "spark.master": "local[*]",
+        "spark.driver.memory": MEMORY,
+        "spark.jars": ",".join(map(str, found_jars(lake))),
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": (lake.home / "spark-warehouse").as_uri(),
+        "spark.sql.extensions": (
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+        ),
+    }
+    defaults = folder / "conf" / "spark-defaults.conf"
+    defaults.parent.mkdir(parents=True, exist_ok=True)
+    defaults.write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
+    target = {"type": "spark", "method": "session", "host": "none", "schema": "bench"}
+    write_project(folder, files, target)
+    print(f"dbt-spark: {target | {'threads': THREADS}}, and spark-defaults.conf:")
+    print("".join(f"    {key} {value}\n" for key, value in sorted(conf.items())), end="")
+    java = find_java(shims=lake.home).home
+    env = {"SPARK_CONF_DIR": str(defaults.parent), "JAVA_HOME": str(java)}
+    return Side("dbt-spark", peer_python("dbt-spark"), folder, env)
+
+
+@dataclass
+class Claim:
+    """One figure of a benchmark: pairs of (ours, the peer's), and the bar for their ratio."""
+
+    what: str
+    ours: list[Cost]
+    peers: list[Cost]
+    bar: float
+
+    def ratio(self, of: str) -> float:
+        pairs = zip(self.ours, self.peers, strict=True)
+        return statistics.median(getattr(b, of) / max(getattr(a, of), 1e-9) for a, b in pairs)
+
+    @property
+    def met(self) -> bool:
+        return self.ratio("wall") >= self.bar
+
+    def line(self, name: str, peer: str) -> str:
+        def middle(costs: list[Cost]) -> str:
+            wall, cpu = (statistics.median(getattr(c, of) for c in costs) for of in ("wall", "cpu"))
+            return f"{cpu:.1f}/{wall:.1f} s"
+
+        return (
+            f"{name}: {self.what}: {self.ratio('cpu'):.2f}x less CPU, "
+            f"{self.ratio('wall'):.2f}x less wall (ours {middle(self.ours)}, "
+            f"{peer} {middle(self.peers)}, {len(self.ours)} runs, "
+            f"bar {self.bar:g}x: {'met' if self.met else 'missed'})"
+        )
+
+
+def finish(name: str, claims: list[Claim], peer: str = "dbt-spark") -> None:
+    """Write the results, print a line for each claim, and exit 1 when a bar is missed."""
+    record = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "versions": {package: version(package) for package in PEERS["dbt-spark"]},
+        "claims": [{**asdict(claim), "met": claim.met} for claim in claims],
+    }
+    path = ROOT / "benchmarks" / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    for claim in claims:
+        print(claim.line(name, peer))
+    sys.exit(0 if all(claim.met for claim in claims) else 1)
+
+
+def options(about: str, runs: int) -> argparse.Namespace:
+    """Read `--quick` and `--runs`, and see that every child is waited for."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--quick", action="store_true", help="a small size, for a first look")
+    parser.add_argument("--runs", type=int, default=None, help=f"pairs of runs (default {runs})")
+    given = parser.parse_args()
+    given.runs = given.runs or (1 if given.quick else runs)
+    adopt_orphans(True)
+    return given

@@ -1,0 +1,41 @@
+"""How long a seed of 100,000 rows takes: one DataFrame against literals in insert statements."""
+
+from __future__ import annotations
+
+import random
+
+from _bench import Claim, finish, options, sides
+
+BAR = 20.0
+ROWS, QUICK_ROWS = 100_000, 3_000
+
+
+def seed(rows: int) -> str:
+    """Return people as CSV: a number, a text with a comma, a date, an amount, some empty cells."""
+    pick = random.Random(7)
+    lines = ["person_id,full_name,joined_on,balance,remark"]
+    for number in range(rows):
+        remark = "" if number % 3 else f"note {pick.randrange(1000)}"
+        day = f"20{pick.randrange(10, 26)}-{pick.randrange(1, 13):02}-{pick.randrange(1, 29):02}"
+        name = f'"Doe, {pick.randrange(10**6)}"'
+        lines.append(f"{number},{name},{day},{pick.randrange(10**6) / 100},{remark}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    given = options(__doc__ or "", runs=2)
+    rows = QUICK_ROWS if given.quick else ROWS
+    ours, peer = sides("seeds", {"seeds/people.csv": seed(rows)})
+    costs: dict[str, list] = {ours.name: [], peer.name: []}
+    for _ in range(given.runs):
+        for side in (ours, peer):
+            side.forget()
+            cost = side.dbt("--quiet", "seed")
+            cost.wall = side.node_seconds("people")  # the seed alone, without the start of Spark
+            costs[side.name].append(cost)
+            print(f"{side.name}: {cost}", flush=True)
+    finish("seeds", [Claim(f"{rows:,} rows", costs[ours.name], costs[peer.name], BAR)])
+
+
+if __name__ == "__main__":
+    main()
