@@ -120,3 +120,23 @@ def test_two_new_rows_of_one_key_are_refused(either: DbtProject) -> None:
     assert either.dbt("run").ok
     assert not either.dbt("run").ok
     assert either.rows("select id from {s}.m") == [(1,)]
+
+
+@pytest.mark.slow
+def test_names_that_read_alike_keep_their_own_rows(project: DbtProject) -> None:
+    """`a__b.c` and `a.b__c`, and names that begin with the same sixty characters."""
+    long = "x" * 60
+    names = [("a__b", "c"), ("a", "b__c"), ("a", f"{long}_1"), ("a", f"{long}_2")]
+    for number, (schema, alias) in enumerate(names):
+        project.write(
+            f"models/m{number}.sql",
+            f"""
+            {{{{ config(materialized='incremental', incremental_strategy='merge', unique_key='n',
+                        schema='{schema}', alias='{alias}') }}}}
+            select {number} as origin, max(id) as n from range(2000000)
+        """,
+        )
+    assert project.dbt("run").ok
+    assert project.dbt("run").ok
+    for number, (schema, alias) in enumerate(names):
+        assert project.rows(f"select origin from {{s}}_{schema}.{alias}") == [(number,)]
