@@ -77,6 +77,7 @@ def test_incremental(
     assert spec == 0 and "day" in str(project.rows("describe extended {s}.m"))
 
 
+@pytest.mark.slow
 def test_full_refresh_of_an_incremental_model_keeps_its_history(project: DbtProject) -> None:
     project.write("models/m.sql", SQL_BATCH.format(strategy="append"))
     assert project.dbt("run").ok and project.dbt("run").ok
@@ -114,6 +115,7 @@ def test_sql_and_python_models_share_one_session(project: DbtProject) -> None:
     assert project.rows("select * from {s}.c order by id") == [(1, "x", None), (2, None, None)]
 
 
+@pytest.mark.slow
 def test_a_python_function_runs_in_sparks_workers(project: DbtProject) -> None:
     project.write(
         "models/m.py",

@@ -30,6 +30,7 @@ def test_an_empty_seed_cell_is_null(either: DbtProject) -> None:
     assert either.rows("select name from {s}.people order by id") == [("Ada",), (None,)]
 
 
+@pytest.mark.slow
 def test_a_deleted_row_keeps_its_values_in_a_snapshot(either: DbtProject) -> None:
     either.write("models/people.sql", "select 1 as id, 'Ada' as name union all select 2, 'Bob'")
     either.write_yaml(
