@@ -6,7 +6,7 @@ import difflib
 from typing import Any, NamedTuple
 
 from icegate.errors import ConfigError
-from icegate.tables.state import quote
+from icegate.tables.state import quote, unquote_name
 
 SOURCE, DEST = "DBT_INTERNAL_SOURCE", "DBT_INTERNAL_DEST"
 
@@ -144,8 +144,7 @@ def as_list(value: list[str] | str | None) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    name = name.strip()
-    return name[1:-1].replace("``", "`") if name[:1] == name[-1:] == "`" else name
+    return unquote_name(name.strip())
 
 
 def _and(condition: str | None) -> str:
