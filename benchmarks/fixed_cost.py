@@ -23,6 +23,7 @@ from _bench import (
 
 COLD_BAR, WARM_BAR, HEAVY_BAR = 1.6, 4.0, 1 / 1.02
 HEAVY_ROWS = 30_000_000
+WARM_UPS = 3  # pairs of runs that a server has behind it before it counts as warm
 
 STAGING = """
 {{{{ config(materialized='view') }}}}
@@ -47,6 +48,11 @@ from {{{{ ref('daily_{number}') }}}} as sales
 left join {{{{ ref('log_{log}') }}}} as history on sales.customer_id = history.customer_id
 group by all
 """
+# A model before the heavy one: whoever runs first waits for Spark's start, which isn't meant here.
+NUMBERS = """
+{{{{ config(materialized='view', tags=['heavy']) }}}}
+select id from range(0, {rows}, 1, 8)
+"""
 HEAVY = """
 {{{{ config(materialized='table', tags=['heavy']) }}}}
 select customer_id % 1000 as bucket, count(*) as customers, sum(orders) as orders,
@@ -58,7 +64,7 @@ from (
         select hash(id) % 1000000 as customer_id, id % 365 as day,
             cast(id % 9973 as double) * 1.1 as amount,
             concat('n', cast(id % 100 as string)) as label
-        from range(0, {rows}, 1, 8)
+        from {{{{ ref('numbers') }}}}
     )
     group by customer_id
 )
@@ -85,7 +91,7 @@ def models(quick: bool) -> dict[str, str]:
         kind = "view" if n % 2 else "table"
         found[f"report_{n}"] = REPORT.format(number=n, log=n, kind=kind)
     rows = HEAVY_ROWS // 100 if quick else HEAVY_ROWS
-    found["heavy"] = HEAVY.format(rows=rows)
+    found |= {"numbers": NUMBERS.format(rows=rows), "heavy": HEAVY.format()}
     files = {f"models/{name}.sql": sql.strip() + "\n" for name, sql in found.items()}
     return {**files, "macros/forget.sql": FORGET.strip() + "\n"}
 
@@ -94,7 +100,7 @@ SMALL = ("--quiet", "run", "--exclude", "tag:heavy")
 
 
 def warm_runs(ours: Side, runs: int) -> tuple[list[Cost], list[Cost]]:
-    """Return first and second runs against a server that has run the models once before."""
+    """Return first and second runs against a server that has run the models some times before."""
     ours.forget()
     adopt_orphans(False)  # the server stays
     warm = on_server(ours)
@@ -102,13 +108,15 @@ def warm_runs(ours: Side, runs: int) -> tuple[list[Cost], list[Cost]]:
     timed([*icegate, "start"], warm.folder, warm.env)
     try:
         warm.dbt("--quiet", "parse")
-        warm.dbt(*SMALL)
         first, second = [], []
-        for _ in range(runs):
+        for number in range(-WARM_UPS, runs):
             warm.dbt("--quiet", "run-operation", "forget")
-            first.append(warm.dbt(*SMALL))
-            second.append(warm.dbt(*SMALL))
-            print(f"icegate, warm server: first {first[-1]}, second {second[-1]}", flush=True)
+            pair = warm.dbt(*SMALL), warm.dbt(*SMALL)
+            when = "warm" if number >= 0 else "not measured"
+            print(f"icegate, server, {when}: first {pair[0]}, second {pair[1]}", flush=True)
+            if number >= 0:
+                first.append(pair[0])
+                second.append(pair[1])
     finally:
         timed([*icegate, "stop"], warm.folder, warm.env)
     return first, second
@@ -146,7 +154,12 @@ def main() -> None:
         [
             Claim("30 models, first run", *first, COLD_BAR),
             Claim("30 models, second run", *second, COLD_BAR),
-            Claim("30 models, first run, warm server", warm[0], first[1], WARM_BAR),
+            Claim(
+                f"30 models, first run, server warm after {WARM_UPS} pairs",
+                warm[0],
+                first[1],
+                WARM_BAR,
+            ),
             Claim("30 models, second run, warm server", warm[1], second[1], WARM_BAR),
             Claim("30 million rows, one model", *heavy, HEAVY_BAR),
         ],

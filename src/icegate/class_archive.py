@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from icegate.java import find_java
+from icegate.practice import practice_lake, practise
 from icegate.settings import JARS, Lake
 
 if TYPE_CHECKING:
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Ten times Java's own thresholds for its slow compiler: a small run is over before most of that
-# work pays, and waits for it on few cores. What is really hot passes them in no time; loops count
-# by a threshold of their own, which stays.
+# Fifty times Java's own thresholds for its slow compiler: a small run is over before most of that
+# work pays, and waits for it on few cores. What is really hot passes them in no time.
 PATIENT_COMPILER = (
-    "-XX:Tier4InvocationThreshold=50000",
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4InvocationThreshold=250000",
+    "-XX:Tier4MinInvocationThreshold=30000",
+    "-XX:Tier4CompileThreshold=750000",
+    "-XX:Tier4BackEdgeThreshold=2000000",
 )
+# Java's own choice, G1, spends a tenth of a heavy query's time on keeping its pauses short.
+COLLECTOR = "-XX:+UseParallelGC"
 
 CONF = Path(__file__).parent / "conf"
 # The class path begins with Spark's conf folder, and an archive can't be made over one with files.
@@ -50,7 +53,7 @@ def archive_file(lake: Lake) -> Path:
 
 def java_options(lake: Lake, making: Path | None = None) -> str:
     """Return Java's options: compiler, Spark's log, the archive (or, ``making`` it, its place)."""
-    options = list(PATIENT_COMPILER)
+    options = [*PATIENT_COMPILER, *([] if _names_collector(lake) else [COLLECTOR])]
     if "SPARK_CONF_DIR" not in os.environ or os.environ["SPARK_CONF_DIR"] == str(CONF_DIR):
         options.append(f"-Dlog4j2.configurationFile={(CONF / 'log4j2.properties').as_uri()}")
     archive = archive_file(lake)
@@ -61,16 +64,20 @@ def java_options(lake: Lake, making: Path | None = None) -> str:
     return " ".join(f'"{option}"' for option in options)  # a path may have a space in it
 
 
+def _names_collector(lake: Lake) -> bool:
+    """Tell whether somebody chose a garbage collector already; Java doesn't start with two."""
+    variables = (os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))
+    own = lake.spark_conf.get("spark.driver.extraJavaOptions", "")
+    return re.search(r"-XX:\+Use\w+GC\b", " ".join([own, *variables])) is not None
+
+
 def make_archive(lake: Lake) -> Path:
     """Make the archive, by one run of Spark on a lake that is thrown away."""
     archive = archive_file(lake)
     if archive.is_file():
         return archive
-    with tempfile.TemporaryDirectory(prefix="icegate-") as folder:
-        made = archive.with_suffix(f".{os.getpid()}")
-        home = Path(folder)
-        (home / "ivy").symlink_to(lake.ivy.resolve())
-        practice = Lake(home=home, warehouse=home / "warehouse", memory="1g")
+    made = archive.with_suffix(f".{os.getpid()}")
+    with practice_lake(lake) as practice:
         # In a process of its own: Java writes the archive when it ends.
         code = "import sys; from icegate.class_archive import _practise; _practise(*sys.argv[1:])"
         command = [sys.executable, "-c", code, practice.model_dump_json(), str(made)]
@@ -90,8 +97,7 @@ def _practise(lake_json: str, made: str) -> None:
     lake = Lake.model_validate_json(lake_json)
     conf = {"spark.driver.defaultJavaOptions": java_options(lake, making=Path(made))}
     session: SparkSession = start_session(lake.model_copy(update={"spark_conf": conf}))
-    for statement in (CONF / "practice.sql").read_text().split(";"):
-        session.sql(statement).collect()
+    practise(session)
     java = session.sparkContext._gateway.proc  # type: ignore[union-attr]
     session.stop()
     java.stdin.close()

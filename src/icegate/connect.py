@@ -41,6 +41,8 @@ def open_connect(lake: Lake, endpoint: Endpoint) -> SparkSession:
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     session = SparkSession(connection=_channel_builder(endpoint))
     session.client.set_retry_policies([_patience()])
+    if endpoint.local:  # no network that could break: a statement needn't outlive its connection
+        session.client.disable_reattachable_execute()
     SparkSession._set_default_and_active_session(session)
     _apply(session, _conf(lake, endpoint))
     # Without it the server keeps temporary views, and what runs, for an hour.
@@ -132,7 +134,7 @@ def _apply(session: Any, conf: dict[str, str]) -> None:
         except Exception as error:
             if "CANNOT_MODIFY" not in str(error):
                 raise
-            if session.conf.get(key, None) == value:
+            if value in session.conf.get(key, ""):  # Spark adds its own options for Java
                 continue
             raise ConfigError(
                 f"cannot set {key} of `spark_conf`",

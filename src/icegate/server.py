@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import secrets
 import socket
 import subprocess
@@ -32,6 +33,9 @@ from icegate.server_launch import (
 )
 from icegate.settings import Lake
 
+log = logging.getLogger(__name__)
+
+WARM_ROUNDS = 3
 START_TIMEOUT_S, STOP_TIMEOUT_S, POLL_S = 180, 15, 0.1
 # What a running server can't change; a target that differs in it is told so.
 LAUNCH_KEYS = ("catalog", "warehouse", "memory", "cores")
@@ -147,7 +151,7 @@ def _noted(lake: Lake, pid: int, port: int, token: str) -> Server:
 
 
 def _wait(lake: Lake, server: Server, process: subprocess.Popen[bytes]) -> None:
-    """Return when the server has answered queries; they load what a first model would wait for."""
+    """Return when the server has answered a query, and is warm."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while not server.is_listening():
         if process.poll() is not None:
@@ -156,26 +160,44 @@ def _wait(lake: Lake, server: Server, process: subprocess.Popen[bytes]) -> None:
             raise _not_started(lake, f"Spark didn't listen within {START_TIMEOUT_S} s")
         time.sleep(POLL_S)
     try:
-        _warm_up(lake, server)
+        _ask(lake, server)
     except Exception as error:
         raise _not_started(lake, f"it doesn't answer a query: {error}") from error
+    try:
+        _warm_up(lake, server)
+    except Exception as error:  # a cold server is slower, and nothing else
+        log.warning("server=cold why=%s", error)
 
 
-def _warm_up(lake: Lake, server: Server) -> None:
+def _ask(lake: Lake, server: Server) -> None:
+    """Run a first query, which opens the catalog."""
     from icegate.connect import open_connect, release
     from icegate.session import first_use
 
     session = open_connect(lake, _endpoint(server))
     first_use(lake, session)
-    session.sql("select id % 3 as a, count(*) from range(9) group by 1").collect()
     release(session)
+
+
+def _warm_up(lake: Lake, server: Server) -> None:
+    """Have the server load and compile what a first run would wait for."""
+    from icegate.connect import open_connect, release
+    from icegate.practice import practice_lake, practise
+    from icegate.session import catalog_conf
+
+    with practice_lake(lake) as practice:
+        session = open_connect(lake, _endpoint(server))
+        for key, value in catalog_conf(practice).items():
+            session.conf.set(key, value)
+        practise(session, WARM_ROUNDS)
+        release(session)
 
 
 def _answers(lake: Lake, server: Server) -> bool:
     if not server.is_listening():
         return False
     try:
-        _warm_up(lake, server)
+        _ask(lake, server)
     except Exception:
         return False
     return True

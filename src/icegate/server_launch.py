@@ -17,18 +17,12 @@ HOST = "127.0.0.1"
 
 def server_conf(lake: Lake, port: int) -> dict[str, str]:
     """Return the conf of the lake's server: what an embedded Spark gets, and where to listen."""
-    from icegate.session import catalog_conf, found_jars, launch_conf, session_conf
+    from icegate.session import start_conf
 
-    conf = {**launch_conf(lake), **catalog_conf(lake), **session_conf(lake)}
-    # A server finds SQLite's driver on the class path only.
-    conf.pop("spark.jars", None)
-    class_path = [str(jar) for jar in found_jars(lake)]
-    own = lake.spark_conf.get("spark.driver.extraClassPath")
     return {
-        **conf,
+        **start_conf(lake),
         "spark.app.name": "icegate server",
         "spark.master": f"local[{lake.cores or '*'}]",
-        "spark.driver.extraClassPath": os.pathsep.join([*class_path, *([own] if own else [])]),
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(port),
     }

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from icegate.connect import Endpoint
 
+CLASS_PATH = "spark.driver.extraClassPath"
+LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+
 _sessions: dict[str, SparkSession] = {}
 _early: dict[str, SparkSession] = {}  # started, but nothing was checked yet
 _starting = threading.Lock()  # dbt opens a connection in each of its threads at once
@@ -147,9 +150,9 @@ def _launch(lake: Lake) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_CONF_DIR", str(CONF_DIR))
     # Of the small Java that only puts the command line together.
-    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
     builder = SparkSession.builder.appName("icegate").master(f"local[{lake.cores or '*'}]")
-    for key, value in {**launch_conf(lake), **catalog_conf(lake), **session_conf(lake)}.items():
+    for key, value in start_conf(lake).items():
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
@@ -196,15 +199,36 @@ def found_jars(lake: Lake) -> list[Path]:
     return wanted if all(jar.is_file() for jar in wanted) else []
 
 
-def launch_conf(lake: Lake) -> dict[str, str]:
-    """Return what only a new Spark can take: memory, jars, where scratch files go."""
-    jars, class_path = [str(jar) for jar in found_jars(lake)], "spark.driver.extraClassPath"
+def start_conf(lake: Lake) -> dict[str, str]:
+    """Return all that a new Spark is started with."""
+    return {
+        **_launch_conf(lake),
+        **catalog_conf(lake),
+        **session_conf(lake),
+        **_class_path(lake),
+    }
+
+
+def _class_path(lake: Lake) -> dict[str, str]:
+    """Return where Java finds the jars, or which ones Spark has to get first.
+
+    ``spark.jars`` would copy them at each start; a server doesn't find SQLite's driver in it, and
+    no class archive could hold them.
+    """
+    jars = found_jars(lake)
     if not jars:
-        where = {"spark.jars.packages": ",".join(JARS)}
-    elif class_path in lake.spark_conf or any(os.pathsep in jar for jar in jars):
-        where = {"spark.jars": ",".join(jars)}
-    else:  # `spark.jars` would be copied at each start, and no class archive could hold them
-        where = {class_path: os.pathsep.join(jars)}
+        return {"spark.jars.packages": ",".join(JARS)}
+    if any(os.pathsep in str(jar) for jar in jars):
+        return {"spark.jars": ",".join(map(str, jars))}
+    own = lake.spark_conf.get(CLASS_PATH)
+    return {
+        CLASS_PATH: os.pathsep.join([*map(str, jars), *([own] if own else [])]),
+        "spark.hadoop.fs.file.impl": LOCAL_FILES,
+    }
+
+
+def _launch_conf(lake: Lake) -> dict[str, str]:
+    """Return what only a new Spark can take: memory, Java's options, where scratch files go."""
     return {
         "spark.driver.defaultJavaOptions": java_options(lake),
         "spark.driver.memory": lake.memory,
@@ -218,7 +242,10 @@ def launch_conf(lake: Lake) -> dict[str, str]:
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
-        **where,
+        # How each statement is told to the user interface, which isn't there.
+        "spark.sql.ui.explainMode": "simple",
+        # Statements of one run, so that the next run of a warm server needn't compile them again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
     }
 
 

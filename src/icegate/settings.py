@@ -15,9 +15,12 @@ from icegate.errors import ConfigError
 SPARK_SCALA = "4.1_2.13"
 ICEBERG_VERSION = "1.12.0"
 SQLITE_JDBC_VERSION = "3.50.3.0"
+LOCAL_FILES_VERSION = "0.1.0"
 JARS = (
     f"org.apache.iceberg:iceberg-spark-runtime-{SPARK_SCALA}:{ICEBERG_VERSION}",
     f"org.xerial:sqlite-jdbc:{SQLITE_JDBC_VERSION}",
+    # Hadoop's own local files start a `chmod` process for each file that is written.
+    f"com.globalmentor:hadoop-bare-naked-local-fs:{LOCAL_FILES_VERSION}",
 )
 JAVA_VERSIONS = (17, 21)
 

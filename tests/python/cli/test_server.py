@@ -24,10 +24,12 @@ from icegate.settings import lake_from_target, load_target
 
 JARS = Path(__file__).parents[3] / ".icegate" / "ivy"
 PROFILES = """
+conf: &conf {spark.my.secret: hush-hush, spark.driver.extraJavaOptions: -Da=b}
 shop:
   target: local
   outputs:
-    local: {type: icegate, schema: main, memory: 1g, spark_conf: {spark.my.secret: hush-hush}}
+    local:
+      {type: icegate, schema: main, memory: 1g, spark_conf: *conf}
     connect: {type: icegate, method: connect, schema: main, memory: 2g}
     elsewhere: {type: icegate, method: connect, host: "sc://example.com", schema: main}
 """

@@ -1,5 +1,8 @@
 """The dbt adapter ``icegate``: dbt-spark, made right for Iceberg."""
 
+import atexit
+import gc
+
 from dbt.adapters.base import AdapterPlugin
 
 from dbt.adapters.icegate.connections import IcegateConnectionManager
@@ -15,6 +18,11 @@ __all__ = [
     "IcegateRelation",
     "Plugin",
 ]
+
+# What is imported by now stays until the end. Python would look through all of it for garbage again
+# and again, and once more when it ends: together a second of a small run.
+gc.freeze()
+atexit.register(gc.freeze)
 
 Plugin = AdapterPlugin(
     adapter=IcegateAdapter,  # type: ignore[arg-type]

@@ -157,6 +157,11 @@ class IcegateConnectionManager(SparkConnectionManager):
             logger.debug(f"Error while opening a Spark session:\n{error}")
             raise FailedToConnectError(explain(error)) from error
 
+    def add_begin_query(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: there are no transactions, and dbt-spark logs a line for each."""
+
+    add_commit_query = commit = rollback = add_begin_query
+
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from icegate.errors import ConfigError
@@ -26,12 +26,11 @@ def check_name(model: dict[str, Any], *, quoted: bool) -> None:
         )
 
 
-def check_configs(model: dict[str, Any], known: Iterable[str]) -> None:
+def check_configs(model: dict[str, Any], known: Collection[str]) -> None:
     """Raise for a config that is nearly one of the known, and an unknown on_schema_change."""
-    known = set(known)
-    for name in model["config"]:
+    for name in sorted(model["config"].keys() - {*known, *OF_OTHERS}):
         close = difflib.get_close_matches(name, known, n=1, cutoff=SIMILAR)
-        if close and name not in known and name not in OF_OTHERS:
+        if close:
             raise ConfigError(
                 f"unknown config {name!r} of model {model['name']}",
                 why="dbt would take it and do nothing",

@@ -1,0 +1,35 @@
+"""What a run of dbt has Spark do, on a lake that is thrown away, so that Java knows it by then.
+
+The class archive is made from one round of it; a server is warm after some.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from icegate.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATEMENTS = Path(__file__).parent / "conf" / "practice.sql"
+
+
+@contextmanager
+def practice_lake(lake: Lake) -> Iterator[Lake]:
+    """Hold an empty lake in a folder of its own, with the jars of ``lake``."""
+    with tempfile.TemporaryDirectory(prefix="icegate-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        (home / "ivy").symlink_to(lake.ivy.resolve())
+        yield Lake(home=home, warehouse=home / "warehouse", catalog="practice", memory="1g")
+
+
+def practise(session: SparkSession, rounds: int = 1) -> None:
+    """Run the statements in the session's default catalog; what they make is left there."""
+    for _ in range(rounds):
+        for statement in STATEMENTS.read_text().split(";"):
+            session.sql(statement).collect()
