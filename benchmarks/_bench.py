@@ -27,7 +27,12 @@ from icegate.settings import Lake
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".icegate" / "bench"
 MEMORY, THREADS = "2g", 4
-PEERS = {"dbt-spark": ("dbt-core", "dbt-spark", "pyspark")}
+SHARED = ("dbt-core", "dbt-adapters", "dbt-common", "dbt-spark", "pyspark")
+# What a peer is made of: in our own version, where it names none.
+PEERS = {"dbt-spark": SHARED, "sqlmesh": ("sqlmesh[spark]==0.236.4", "pyspark")}
+# What would reach one side otherwise than the other.
+UNFAIR = ("SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "ICEGATE_HOME")
+UNFAIR += ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 SUBREAPER = 36  # of Linux's prctl: a JVM that outlives its Python is counted too
 
 
@@ -97,7 +102,7 @@ def peer_python(peer: str) -> Path:
     """Return the Python of the peer's own environment, made on first use with our versions."""
     folder = HOME / "env" / peer
     python = folder / "bin" / "python"
-    wanted = [f"{name}=={version(name)}" for name in PEERS[peer]]
+    wanted = [name if "==" in name else f"{name}=={version(name)}" for name in PEERS[peer]]
     made = folder / "installed"
     if not made.exists() or made.read_text().split() != wanted:
         print(f"installing {' '.join(wanted)} into {folder} …", flush=True)
@@ -128,8 +133,20 @@ def write_project(folder: Path, files: dict[str, str], target: dict[str, Any]) -
         path.write_text(text)
 
 
+def refuse_unfair() -> None:
+    """End the program where a variable of the environment would favour a side."""
+    found = sorted(name for name in os.environ if name in UNFAIR or name.startswith("DBT_"))
+    if found:
+        sys.exit(
+            f"error: cannot compare while {', '.join(found)} is set\n"
+            "  why: it would reach one side otherwise than the other\n"
+            f"  fix: unset {' '.join(found)}"
+        )
+
+
 def sides(benchmark: str, files: dict[str, str]) -> tuple[Side, Side]:
     """Make both projects and finish their parse; print what each runs with."""
+    refuse_unfair()
     ours = _ours(HOME / benchmark / "ours", files)
     peer = _dbt_spark(HOME / benchmark / "dbt-spark", files)
     for side in (ours, peer):
@@ -160,7 +177,19 @@ def _ours(folder: Path, files: dict[str, str]) -> Side:
 
 
 def _dbt_spark(folder: Path, files: dict[str, str]) -> Side:
-    """Give stock the same catalog, jars, heap, cores and shuffle partitions, as spark-defaults."""
+    target = {"type": "spark", "method": "session", "host": "none", "schema": "bench"}
+    write_project(folder, files, target)
+    env, conf = spark_defaults(folder)
+    print(f"dbt-spark: {target | {'threads': THREADS}}, and spark-defaults.conf:")
+    print("".join(f"    {key} {value}\n" for key, value in sorted(conf.items())), end="")
+    return Side("dbt-spark", peer_python("dbt-spark"), folder, env)
+
+
+def spark_defaults(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Give a peer our catalog, jars, heap, cores and shuffle partitions, as spark-defaults.conf.
+
+    Returns the environment that points to it, and what is in it.
+    """
     lake = _lake(folder)
     conf = {
         **catalog_conf(lake),
@@ -179,13 +208,8 @@ def _dbt_spark(folder: Path, files: dict[str, str]) -> Side:
     defaults = folder / "conf" / "spark-defaults.conf"
     defaults.parent.mkdir(parents=True, exist_ok=True)
     defaults.write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
-    target = {"type": "spark", "method": "session", "host": "none", "schema": "bench"}
-    write_project(folder, files, target)
-    print(f"dbt-spark: {target | {'threads': THREADS}}, and spark-defaults.conf:")
-    print("".join(f"    {key} {value}\n" for key, value in sorted(conf.items())), end="")
     java = find_java(shims=lake.home).home
-    env = {"SPARK_CONF_DIR": str(defaults.parent), "JAVA_HOME": str(java)}
-    return Side("dbt-spark", peer_python("dbt-spark"), folder, env)
+    return {"SPARK_CONF_DIR": str(defaults.parent), "JAVA_HOME": str(java)}, conf
 
 
 @dataclass
@@ -195,7 +219,8 @@ class Claim:
     what: str
     ours: list[Cost]
     peers: list[Cost]
-    bar: float
+    bar: float | None = None
+    peer: str = "dbt-spark"
 
     def ratio(self, of: str) -> float:
         pairs = zip(self.ours, self.peers, strict=True)
@@ -203,34 +228,34 @@ class Claim:
 
     @property
     def met(self) -> bool:
-        return self.ratio("wall") >= self.bar
+        return self.bar is None or self.ratio("wall") >= self.bar
 
-    def line(self, name: str, peer: str) -> str:
+    def line(self, name: str) -> str:
         def middle(costs: list[Cost]) -> str:
             wall, cpu = (statistics.median(getattr(c, of) for c in costs) for of in ("wall", "cpu"))
             return f"{cpu:.1f}/{wall:.1f} s"
 
+        bar = f", bar {self.bar:g}x: {'met' if self.met else 'missed'}" if self.bar else ""
         return (
             f"{name}: {self.what}: {self.ratio('cpu'):.2f}x less CPU, "
             f"{self.ratio('wall'):.2f}x less wall (ours {middle(self.ours)}, "
-            f"{peer} {middle(self.peers)}, {len(self.ours)} runs, "
-            f"bar {self.bar:g}x: {'met' if self.met else 'missed'})"
+            f"{self.peer} {middle(self.peers)}, {len(self.ours)} runs{bar})"
         )
 
 
-def finish(name: str, claims: list[Claim], peer: str = "dbt-spark") -> None:
+def finish(name: str, claims: list[Claim]) -> None:
     """Write the results, print a line for each claim, and exit 1 when a bar is missed."""
     record = {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-        "versions": {package: version(package) for package in PEERS["dbt-spark"]},
+        "versions": {package: version(package) for package in SHARED},
         "claims": [{**asdict(claim), "met": claim.met} for claim in claims],
     }
     path = ROOT / "benchmarks" / "results" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(record, indent=2) + "\n")
     for claim in claims:
-        print(claim.line(name, peer))
+        print(claim.line(name))
     sys.exit(0 if all(claim.met for claim in claims) else 1)
 
 

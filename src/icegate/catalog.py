@@ -72,14 +72,23 @@ def open_catalog(lake: Lake) -> SqlCatalog:
     return SqlCatalog(lake.catalog, uri=uri, warehouse=f"file://{lake.warehouse}")
 
 
-def list_relations(lake: Lake) -> list[CatalogEntry]:
-    """Return all tables and views, sorted by name; none when nothing was built yet."""
+def list_relations(lake: Lake, schema: str | None = None) -> list[CatalogEntry]:
+    """Return all tables and views, of all schemas or of one in any case, sorted by name.
+
+    None of them when nothing was built yet.
+    """
     if not lake.catalog_db.exists():
         return []
     with _connected(lake, "ro") as run:
         if not run("select 1 from sqlite_master where name = 'iceberg_tables'"):
             return []
-        rows = run("select * from iceberg_tables where catalog_name = ?", lake.catalog)
+        rows = run(
+            "select * from iceberg_tables where catalog_name = ?"
+            " and (? is null or lower(table_namespace) = lower(?))",
+            lake.catalog,
+            schema,
+            schema,
+        )
     # Catalogs of before views have no column iceberg_type, and it may be null.
     return sorted(
         CatalogEntry(

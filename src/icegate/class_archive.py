@@ -52,9 +52,14 @@ def archive_file(lake: Lake) -> Path:
 
 
 def java_options(lake: Lake, making: Path | None = None) -> str:
-    """Return Java's options: compiler, Spark's log, the archive (or, ``making`` it, its place)."""
-    options = [*PATIENT_COMPILER, *([] if _names_collector(lake) else [COLLECTOR])]
-    if "SPARK_CONF_DIR" not in os.environ or os.environ["SPARK_CONF_DIR"] == str(CONF_DIR):
+    """Return Java's options: compiler, collector, Spark's log, the class archive.
+
+    ``making`` is where a new archive is written. A Spark conf folder of the user's own may choose
+    log and collector.
+    """
+    options = list(PATIENT_COMPILER)
+    if os.environ.get("SPARK_CONF_DIR", str(CONF_DIR)) == str(CONF_DIR):
+        options += [] if _names_collector(lake) else [COLLECTOR]
         options.append(f"-Dlog4j2.configurationFile={(CONF / 'log4j2.properties').as_uri()}")
     archive = archive_file(lake)
     if making:
@@ -66,9 +71,10 @@ def java_options(lake: Lake, making: Path | None = None) -> str:
 
 def _names_collector(lake: Lake) -> bool:
     """Tell whether somebody chose a garbage collector already; Java doesn't start with two."""
-    variables = (os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))
-    own = lake.spark_conf.get("spark.driver.extraJavaOptions", "")
-    return re.search(r"-XX:\+Use\w+GC\b", " ".join([own, *variables])) is not None
+    variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS")
+    said = [lake.spark_conf.get("spark.driver.extraJavaOptions", "")]
+    said += [os.environ.get(name, "") for name in variables]
+    return re.search(r"-XX:\+Use\w+GC\b", " ".join(said)) is not None
 
 
 def make_archive(lake: Lake) -> Path:

@@ -77,7 +77,7 @@ def list_kinds(adapter: Any, schema_relation: BaseRelation) -> dict[str, str]:
     lake, schema = adapter.embedded_lake, str(schema_relation.schema)
     if lake is not None and "." not in schema:  # with a dot it may be another catalog's
         with as_dbt_error():
-            return {e.name: e.kind for e in list_relations(lake) if e.namespace == schema}
+            return {e.name: e.kind for e in list_relations(lake, schema) if e.namespace == schema}
     tables = _names(adapter, "icegate_show_tables", schema_relation)
     views = _names(adapter, "icegate_show_views", schema_relation)
     return {**dict.fromkeys(tables, "table"), **dict.fromkeys(views, "view")}
@@ -87,7 +87,7 @@ def embedded_metadata(adapter: Any, relation: BaseRelation) -> dict[str, Any] | 
     """Return what a table's metadata file says, or None where the catalog isn't ours to read."""
     if adapter.embedded_lake is None or "." in str(relation.schema):
         return None
-    for entry in list_relations(adapter.embedded_lake):
+    for entry in list_relations(adapter.embedded_lake, str(relation.schema)):
         if (entry.namespace.lower(), entry.name.lower()) == key_of(relation):
             with suppress(CatalogError):  # Spark will say what is wrong with the whole catalog
                 return read_metadata(entry)
