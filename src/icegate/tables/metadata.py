@@ -8,6 +8,15 @@ from typing import Any
 # A key that is absent counts nothing; streams commit such snapshots to keep a checkpoint.
 ROW_CHANGES = ("added-records", "deleted-records", "added-delete-files", "removed-delete-files")
 
+# Where Spark has another name than Iceberg.
+SPARK_TYPES = {
+    "long": "bigint",
+    "timestamptz": "timestamp",
+    "timestamp": "timestamp_ntz",
+    "uuid": "string",
+    "fixed": "binary",
+}
+
 
 def current_snapshot(metadata: dict[str, Any]) -> dict[str, Any] | None:
     """Return the snapshot that `main` is at, or None for a table that never had rows."""
@@ -60,8 +69,7 @@ def columns(metadata: dict[str, Any]) -> list[dict[str, Any]]:
 def type_name(kind: Any) -> str:
     """Return a type of Iceberg's JSON as Spark writes it."""
     if isinstance(kind, str):
-        spark = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
-        return spark.get(kind, kind).replace(", ", ",")
+        return SPARK_TYPES.get(kind.partition("[")[0], kind).replace(", ", ",")
     if kind["type"] == "list":
         return f"array<{type_name(kind['element'])}>"
     if kind["type"] == "map":

@@ -188,7 +188,13 @@ def spark_columns(adapter: Any, relation: BaseRelation) -> list[SparkColumn]:
 
 
 def describe(adapter: Any, relation: BaseRelation) -> list[dict[str, Any]]:
-    """Return name, type and comment of each column; a session knows them without a statement."""
+    """Return name, type and comment of each column, without a statement where that can be.
+
+    What a view returns follows the tables below it, so only Spark knows that.
+    """
+    known = embedded_metadata(adapter, relation)
+    if known and "table-uuid" in known:
+        return columns(known)
     if getattr(relation, "limit", None) is not None:
         relation = relation.replace(limit=None)  # `--empty` reads through a subquery
     connection = adapter.connections.get_thread_connection()

@@ -55,5 +55,8 @@
 {% macro icegate_write(batch, sql) %}
     {% do write(sql) %}
     {% do store_result('main', adapter.batches().write(sql), none) %}
-    {% do adapter.batches().let_go(batch.identifier ~ '__held') %}
+    {% set held = batch.identifier ~ '__held' %}
+    {% if held in sql %}
+        {% do adapter.batches().let_go(held) %}
+    {% endif %}
 {% endmacro %}
