@@ -147,7 +147,7 @@ def refuse_unfair() -> None:
 def sides(benchmark: str, files: dict[str, str]) -> tuple[Side, Side]:
     """Make both projects and finish their parse; print what each runs with."""
     refuse_unfair()
-    ours = _ours(HOME / benchmark / "ours", files)
+    ours = our_side(HOME / benchmark / "ours", files)
     peer = _dbt_spark(HOME / benchmark / "dbt-spark", files)
     for side in (ours, peer):
         side.forget()
@@ -166,9 +166,10 @@ def _lake(folder: Path) -> Lake:
     return lake
 
 
-def _ours(folder: Path, files: dict[str, str]) -> Side:
+def our_side(folder: Path, files: dict[str, str], method: str = "session") -> Side:
+    """Make our project, on an embedded Spark or on a server of its own (`connect`)."""
     lake = _lake(folder)
-    target = {"type": "icegate", "method": "session", "schema": "bench", "memory": MEMORY}
+    target = {"type": "icegate", "method": method, "schema": "bench", "memory": MEMORY}
     write_project(folder, files, target)
     print(
         f"icegate:   {target | {'threads': THREADS}}, what else it sets is src/icegate/session.py"

@@ -5,18 +5,19 @@ The heavy one is here since settings that make a small run cheap can make a larg
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
-import yaml
 from _bench import (
-    MEMORY,
-    THREADS,
+    HOME,
     Claim,
     Cost,
     Side,
     adopt_orphans,
     finish,
     options,
+    our_side,
     sides,
     timed,
 )
@@ -97,41 +98,42 @@ def models(quick: bool) -> dict[str, str]:
     return {**files, "macros/forget.sql": FORGET.strip() + "\n"}
 
 
+WARM = "icegate, warm server"
 SMALL = ("--quiet", "run", "--exclude", "tag:heavy")
 
 
-def warm_runs(ours: Side, runs: int) -> tuple[list[Cost], list[Cost]]:
-    """Return first and second runs against a server that has run the models some times before."""
-    ours.forget()
-    adopt_orphans(False)  # the server stays
-    warm = on_server(ours)
-    icegate = [str(ours.python.parent / "icegate"), "server"]
-    timed([*icegate, "start"], warm.folder, warm.env)
+def first_and_second(side: Side, costs: list[tuple[Cost, Cost]]) -> None:
+    """Build the small models from nothing, then once more, and note both."""
+    if side.name == WARM:
+        side.dbt("--quiet", "run-operation", "forget")
+    else:
+        side.forget()
+    costs.append((side.dbt(*SMALL), side.dbt(*SMALL)))
+    print(f"{side.name}: first {costs[-1][0]}, second {costs[-1][1]}", flush=True)
+
+
+def heavy_run(side: Side, costs: list[Cost]) -> None:
+    cost = side.dbt("--quiet", "run", "--select", "tag:heavy")
+    costs.append(Cost(side.node_seconds("heavy"), cost.cpu))
+    print(f"{side.name}: heavy {costs[-1]}", flush=True)
+
+
+@contextmanager
+def served(files: dict[str, str]) -> Iterator[Side]:
+    """Hold our project on a server of its own that has run the models some times."""
+    side = replace(our_side(HOME / "fixed_cost" / "warm", files, "connect"), name=WARM)
+    icegate = [str(side.python.parent / "icegate"), "server"]
+    side.forget()
+    adopt_orphans(False)  # the server stays when its starter ends
+    timed([*icegate, "start"], side.folder, side.env)
+    adopt_orphans(True)
     try:
-        warm.dbt("--quiet", "parse")
-        first, second = [], []
-        for number in range(-WARM_UPS, runs):
-            warm.dbt("--quiet", "run-operation", "forget")
-            pair = warm.dbt(*SMALL), warm.dbt(*SMALL)
-            when = "warm" if number >= 0 else "not measured"
-            print(f"icegate, server, {when}: first {pair[0]}, second {pair[1]}", flush=True)
-            if number >= 0:
-                first.append(pair[0])
-                second.append(pair[1])
+        side.dbt("--quiet", "parse")
+        for _ in range(WARM_UPS):
+            first_and_second(side, [])
+        yield side
     finally:
-        timed([*icegate, "stop"], warm.folder, warm.env)
-    return first, second
-
-
-def on_server(ours: Side) -> Side:
-    """Return our side with a target on its own warm server, in the same folder."""
-    target = {"type": "icegate", "method": "connect", "schema": "bench", "memory": MEMORY}
-    folder = ours.folder / "warm"
-    folder.mkdir(exist_ok=True)
-    profile = {"bench": {"target": "bench", "outputs": {"bench": {"threads": THREADS, **target}}}}
-    (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
-    env = {"DBT_PROFILES_DIR": str(folder), "DBT_TARGET_PATH": str(folder / "target")}
-    return replace(ours, env={**ours.env, **env})
+        timed([*icegate, "stop"], side.folder, side.env)
 
 
 def main() -> None:
@@ -139,36 +141,28 @@ def main() -> None:
     files = models(given.quick)
     ours, peer = sides("fixed_cost", files)
     other = sqlmesh("fixed_cost", files)
+    pairs: dict[str, list[tuple[Cost, Cost]]] = {ours.name: [], peer.name: [], WARM: []}
+    heavy: dict[str, list[Cost]] = {ours.name: [], peer.name: []}
     others: list[Cost] = []
-    first: tuple[list[Cost], list[Cost]] = ([], [])
-    second: tuple[list[Cost], list[Cost]] = ([], [])
-    heavy: tuple[list[Cost], list[Cost]] = ([], [])
-    for _ in range(given.runs):
-        for number, side in enumerate((ours, peer)):
-            side.forget()
-            first[number].append(side.dbt(*SMALL))
-            second[number].append(side.dbt(*SMALL))
-            cost = side.dbt("--quiet", "run", "--select", "tag:heavy")
-            heavy[number].append(Cost(side.node_seconds("heavy"), cost.cpu))
-            print(f"{side.name}: first {first[number][-1]}, second {second[number][-1]}, "
-                  f"heavy {heavy[number][-1]}", flush=True)  # fmt: skip
-        others.append(first_plan(other))
-        print(f"{other.name}: first {others[-1]}", flush=True)
-    warm = warm_runs(ours, given.runs)
+    with served(files) as warm:
+        for _ in range(given.runs):
+            for side in (ours, peer, warm):
+                first_and_second(side, pairs[side.name])
+            for side in (ours, peer):
+                heavy_run(side, heavy[side.name])
+            others.append(first_plan(other))
+            print(f"{other.name}: first {others[-1]}", flush=True)
+    first, second = ({name: [p[n] for p in found] for name, found in pairs.items()} for n in (0, 1))
+    was = f"server warm after {WARM_UPS} pairs"
     finish(
         "fixed_cost",
         [
-            Claim("30 models, first run", *first, COLD_BAR),
-            Claim("30 models, second run", *second, COLD_BAR),
-            Claim(
-                f"30 models, first run, server warm after {WARM_UPS} pairs",
-                warm[0],
-                first[1],
-                WARM_BAR,
-            ),
-            Claim("30 models, second run, warm server", warm[1], second[1], WARM_BAR),
-            Claim("30 million rows, one model", *heavy, HEAVY_BAR),
-            Claim("30 models, first run", first[0], others, peer=other.name),
+            Claim("30 models, first run", first[ours.name], first[peer.name], COLD_BAR),
+            Claim("30 models, second run", second[ours.name], second[peer.name], COLD_BAR),
+            Claim(f"30 models, first run, {was}", first[WARM], first[peer.name], WARM_BAR),
+            Claim(f"30 models, second run, {was}", second[WARM], second[peer.name], WARM_BAR),
+            Claim("30 million rows, one model", heavy[ours.name], heavy[peer.name], HEAVY_BAR),
+            Claim("30 models, first run", first[ours.name], others, peer=other.name),
         ],
     )
 

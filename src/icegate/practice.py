@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STATEMENTS = Path(__file__).parent / "conf" / "practice.sql"
+# A merge of the adapter's: its batch is checked, held, and then merged.
+BATCH = """
+    select id, kind, name
+    from (select *, count(*) over (partition by id) as n from a.t)
+    where if(n > 99, raise_error(concat('key ', to_json(struct(id)))), true)
+"""
+MERGE = """
+    merge into a.t as t using held as s on s.id = t.id
+    when matched then update set id = s.id, kind = s.kind, name = s.name
+    when not matched then insert (id, kind, name) values (s.id, s.kind, s.name)
+"""
 
 
 @contextmanager
@@ -33,3 +44,6 @@ def practise(session: SparkSession, rounds: int = 1) -> None:
     for _ in range(rounds):
         for statement in STATEMENTS.read_text().split(";"):
             session.sql(statement).collect()
+        session.sql(BATCH).distinct().localCheckpoint(eager=True).createOrReplaceTempView("rows")
+        session.sql("create or replace temporary view held as select * from rows")
+        session.sql(MERGE)
