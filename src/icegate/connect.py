@@ -134,7 +134,8 @@ def _apply(session: Any, conf: dict[str, str]) -> None:
         except Exception as error:
             if "CANNOT_MODIFY" not in str(error):
                 raise
-            if value in session.conf.get(key, ""):  # Spark adds its own options for Java
+            # Spark puts its own options for Java beside those of the target.
+            if value in (session.conf.get(key, None) or ""):
                 continue
             raise ConfigError(
                 f"cannot set {key} of `spark_conf`",
