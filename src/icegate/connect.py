@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# What a start joins with more of its own: Spark's options for Java, the jars.
+JOINED = ("spark.driver.extraJavaOptions", "spark.driver.extraClassPath")
 # Waits of 0.1, 0.4, 1.6 and 3 s: enough for a short break of the network; pyspark's are 10 minutes.
 RETRIES = {"max_retries": 4, "initial_backoff": 100, "max_backoff": 3000}
 
@@ -134,8 +136,8 @@ def _apply(session: Any, conf: dict[str, str]) -> None:
         except Exception as error:
             if "CANNOT_MODIFY" not in str(error):
                 raise
-            # Spark puts its own options for Java beside those of the target.
-            if value in (session.conf.get(key, None) or ""):
+            held = session.conf.get(key, None)
+            if held == value or (key in JOINED and value in (held or "")):
                 continue
             raise ConfigError(
                 f"cannot set {key} of `spark_conf`",
