@@ -9,6 +9,7 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -42,6 +43,7 @@ class Cost:
 
     wall: float
     cpu: float
+    stopped: bool = False  # it would have taken longer, and how much isn't known
 
 
 @dataclass
@@ -57,9 +59,9 @@ class Side:
     def home(self) -> Path:
         return self.folder / ".icegate"
 
-    def dbt(self, *args: str) -> Cost:
+    def dbt(self, *args: str, limit_s: float | None = None) -> Cost:
         """Run dbt as a whole process; a failure ends the benchmark with what dbt said."""
-        return timed([str(self.python.parent / "dbt"), *args], self.folder, self.env)
+        return timed([str(self.python.parent / "dbt"), *args], self.folder, self.env, limit_s)
 
     def node_seconds(self, name: str) -> float:
         """Return how long dbt's last run took for one node, without starting and ending."""
@@ -80,22 +82,42 @@ def adopt_orphans(yes: bool) -> None:
         ctypes.CDLL(None).prctl(SUBREAPER, int(yes), 0, 0, 0)
 
 
-def timed(command: list[str], folder: Path, env: dict[str, str]) -> Cost:
-    """Run a command and wait for all that it started; wall time ends with the command itself."""
+def timed(
+    command: list[str], folder: Path, env: dict[str, str], limit_s: float | None = None
+) -> Cost:
+    """Run a command and wait for all that it started; wall time ends with the command itself.
+
+    After ``limit_s`` seconds it is stopped, with what it started.
+    """
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=limit_s is not None,  # so that it can be stopped with its children
     )
+    stopped = False
+    try:
+        said = process.communicate(timeout=limit_s)[0]
+    except subprocess.TimeoutExpired:
+        stopped, said = True, ""
+    finally:
+        if limit_s is not None and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
     wall = time.perf_counter() - started
-    if done.returncode:
-        sys.exit(f"error: {' '.join(command)} failed in {folder}\n{done.stdout}{done.stderr}")
+    if process.wait() and not stopped:
+        sys.exit(f"error: {' '.join(command)} failed in {folder}\n{said}")
     while True:
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
             break
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Cost(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(wall, cpu, stopped)
 
 
 def peer_python(peer: str) -> Path:
@@ -237,10 +259,13 @@ class Claim:
             return f"{cpu:.1f}/{wall:.1f} s"
 
         bar = f", bar {self.bar:g}x: {'met' if self.met else 'missed'}" if self.bar else ""
+        over, peer = "", self.peer
+        if any(cost.stopped for cost in self.peers):
+            over, peer = "over ", f"{peer} not done after"
         return (
-            f"{name}: {self.what}: {self.ratio('cpu'):.2f}x less CPU, "
-            f"{self.ratio('wall'):.2f}x less wall (ours {middle(self.ours)}, "
-            f"{self.peer} {middle(self.peers)}, {len(self.ours)} runs{bar})"
+            f"{name}: {self.what}: {over}{self.ratio('cpu'):.2f}x less CPU, "
+            f"{over}{self.ratio('wall'):.2f}x less wall (ours {middle(self.ours)}, "
+            f"{peer} {middle(self.peers)}, {len(self.ours)} runs{bar})"
         )
 
 

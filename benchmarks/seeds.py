@@ -1,4 +1,8 @@
-"""How long a seed of 100,000 rows takes: one DataFrame against literals in insert statements."""
+"""How long a seed of 100,000 rows takes: one DataFrame against literals in insert statements.
+
+Whole runs, with the start of Spark. For each cell of a column of numbers dbt-spark looks through
+all rows again, which takes hours for so many: it is stopped once it has taken longer than the bar.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import random
 
 from _bench import Claim, finish, options, sides
 
-BAR = 20.0
+BAR, ENOUGH = 20.0, 22.0
 ROWS, QUICK_ROWS = 100_000, 3_000
 
 
@@ -23,18 +27,17 @@ def seed(rows: int) -> str:
 
 
 def main() -> None:
-    given = options(__doc__ or "", runs=2)
+    given = options((__doc__ or "").split("\n")[0], runs=2)
     rows = QUICK_ROWS if given.quick else ROWS
     ours, peer = sides("seeds", {"seeds/people.csv": seed(rows)})
-    costs: dict[str, list] = {ours.name: [], peer.name: []}
+    mine, theirs = [], []
     for _ in range(given.runs):
         for side in (ours, peer):
             side.forget()
-            cost = side.dbt("--quiet", "seed")
-            cost.wall = side.node_seconds("people")  # the seed alone, without the start of Spark
-            costs[side.name].append(cost)
-            print(f"{side.name}: {cost}", flush=True)
-    finish("seeds", [Claim(f"{rows:,} rows", costs[ours.name], costs[peer.name], BAR)])
+        mine.append(ours.dbt("--quiet", "seed"))
+        theirs.append(peer.dbt("--quiet", "seed", limit_s=ENOUGH * mine[-1].wall))
+        print(f"{ours.name}: {mine[-1]}, {peer.name}: {theirs[-1]}", flush=True)
+    finish("seeds", [Claim(f"{rows:,} rows", mine, theirs, BAR)])
 
 
 if __name__ == "__main__":

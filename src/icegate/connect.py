@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-# What a start joins with more of its own: Spark's options for Java, the jars.
-JOINED = ("spark.driver.extraJavaOptions", "spark.driver.extraClassPath")
+# What a start joins with more of its own: Spark's options for Java, the jars, Connect itself.
+JOINED = ("spark.driver.extraJavaOptions", "spark.driver.extraClassPath", "spark.plugins")
 # Waits of 0.1, 0.4, 1.6 and 3 s: enough for a short break of the network; pyspark's are 10 minutes.
 RETRIES = {"max_retries": 4, "initial_backoff": 100, "max_backoff": 3000}
 

@@ -44,6 +44,5 @@ def practise(session: SparkSession, rounds: int = 1) -> None:
     for _ in range(rounds):
         for statement in STATEMENTS.read_text().split(";"):
             session.sql(statement).collect()
-        session.sql(BATCH).distinct().localCheckpoint(eager=True).createOrReplaceTempView("rows")
-        session.sql("create or replace temporary view held as select * from rows")
+        session.sql(BATCH).distinct().localCheckpoint(eager=True).createOrReplaceTempView("held")
         session.sql(MERGE)

@@ -23,8 +23,8 @@ from icegate import processes
 from icegate.errors import ConfigError, ServerError
 from icegate.java import find_java
 from icegate.server_launch import (
+    APP,
     HOST,
-    MAIN_CLASS,
     free_port,
     launch,
     properties,
@@ -66,7 +66,7 @@ def find_server(lake: Lake) -> Server | None:
         server = Server(**json.loads(_state_file(lake).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return server if processes.start_of(server.pid, MAIN_CLASS) == server.began else None
+    return server if processes.start_of(server.pid, APP.name) == server.began else None
 
 
 def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
@@ -81,7 +81,7 @@ def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
             _check_port(server, port)
             return server, False
         if server is not None:
-            processes.end(server.pid, MAIN_CLASS, server.began, STOP_TIMEOUT_S)
+            processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)
         return _start(lake, port), True
 
 
@@ -92,7 +92,7 @@ def stop_server(lake: Lake) -> Server | None:
     with _one_at_a_time(lake):
         server = find_server(lake)
         if server is not None:
-            processes.end(server.pid, MAIN_CLASS, server.began, STOP_TIMEOUT_S)
+            processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)
         _state_file(lake).unlink(missing_ok=True)
     return server
 
@@ -129,7 +129,7 @@ def _start(lake: Lake, port: int | None) -> Server:
         try:
             _wait(lake, server, process)
         except BaseException:
-            processes.end(server.pid, MAIN_CLASS, server.began, STOP_TIMEOUT_S)
+            processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)
             _state_file(lake).unlink(missing_ok=True)
             raise
     finally:

@@ -11,7 +11,8 @@ from pathlib import Path
 from icegate.errors import ServerError
 from icegate.settings import Lake
 
-MAIN_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+APP = Path(__file__).with_name("server_app.py")
+PLUGINS = "spark.plugins"
 HOST = "127.0.0.1"
 
 
@@ -19,8 +20,15 @@ def server_conf(lake: Lake, port: int) -> dict[str, str]:
     """Return the conf of the lake's server: what an embedded Spark gets, and where to listen."""
     from icegate.session import start_conf
 
+    own = lake.spark_conf.get(PLUGINS)
     return {
+        # One class loader for all sessions, as in an embedded Spark: see `server_app`.
+        "spark.sql.artifact.isolation.enabled": "false",
+        "spark.sql.artifact.isolation.alwaysApplyClassLoader": "false",
         **start_conf(lake),
+        PLUGINS: ",".join(
+            ["org.apache.spark.sql.connect.SparkConnectPlugin", *([own] if own else [])]
+        ),
         "spark.app.name": "icegate server",
         "spark.master": f"local[{lake.cores or '*'}]",
         "spark.connect.grpc.binding.address": HOST,
@@ -42,13 +50,14 @@ def launch(conf_file: Path, log_file: Path, java: Path, token: str) -> subproces
         "SPARK_HOME": str(home),
         "JAVA_HOME": str(java),
         "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
     }
     command = [str(home / "bin" / "spark-submit"), "--properties-file", str(conf_file)]
     write_private(log_file, "")
     with log_file.open("ab") as log:
         return subprocess.Popen(
-            [*command, "--class", MAIN_CLASS, "spark-internal"],
+            [*command, str(APP)],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -23,11 +23,6 @@ select t.*, u.n from a.t as t left join a.u as u on t.kind = u.kind where t.id >
 
 insert into a.t select id, kind, name from w where id > 90;
 
-merge into a.t as t
-using (select distinct id, kind, name from w where id > 80) as s on t.id = s.id
-when matched then update set name = s.name
-when not matched then insert (id, kind, name) values (s.id, s.kind, s.name);
-
 insert overwrite a.t select id, kind, name from w;
 
 delete from a.t where id = 7;

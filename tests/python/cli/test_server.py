@@ -20,7 +20,7 @@ import pytest
 from shop import Ran, make_project, run_icegate
 
 from icegate import processes
-from icegate.server import HOST, MAIN_CLASS, find_server
+from icegate.server import APP, HOST, find_server
 from icegate.settings import lake_from_target, load_target
 
 JARS = Path(__file__).parents[3] / ".icegate" / "ivy"
@@ -161,20 +161,50 @@ for name in ("tcp", "tcp6"):
 """
 
 
+# Spark keeps generated code by class loader: with one for each session all is compiled again.
+LOADERS = """
+from pathlib import Path
+from icegate.connect import local_endpoint, open_connect
+from icegate.settings import lake_from_target, load_target
+lake = lake_from_target(load_target(Path.cwd())[1], Path.cwd())
+of_a_task = "select java_method('org.apache.spark.util.Utils', 'getContextOrSparkClassLoader')"
+for _ in range(2):
+    print(open_connect(lake, local_endpoint(lake)).sql(of_a_task + " from range(1)").first()[0])
+"""
+
+
+@pytest.mark.slow
+def test_sessions_share_generated_code(served: tuple[Path, list[Ran]]) -> None:
+    folder, _ = served
+    command = [sys.executable, "-c", LOADERS]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    loaders = ran.stdout.split()
+    assert len(loaders) == 2 and loaders[0] == loaders[1], ran.stdout + ran.stderr
+
+
+def children(pid: int) -> list[str]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return found.stdout.split()
+
+
 @pytest.mark.slow
 def test_a_start_after_a_crash(served: tuple[Path, list[Ran]]) -> None:
     folder, _ = served
     old = state(folder)
+    left = children(old["pid"])
     os.kill(old["pid"], signal.SIGKILL)
     lake = lake_from_target(load_target(folder)[1], folder)
     deadline = time.monotonic() + 20
-    while find_server(lake) and time.monotonic() < deadline:
+    while (
+        find_server(lake) or any(Path("/proc", pid).exists() for pid in left)
+    ) and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert left and not [pid for pid in left if Path("/proc", pid).exists()]
     assert run_icegate(folder, "server", "status").code == 3
     started = run_icegate(folder, "server", "start")
     assert started.code == 0 and state(folder)["pid"] != old["pid"], started.err
     assert state(folder)["token"] not in started.out + started.err
     pid = state(folder)["pid"]
     assert "stopped" in run_icegate(folder, "server", "stop").out
-    assert processes.start_of(pid, MAIN_CLASS) is None
+    assert processes.start_of(pid, APP.name) is None
     assert not (folder / ".icegate" / "server.json").exists()

@@ -64,18 +64,16 @@ class Batches:
         """
         handle = self.adapter.connections.get_thread_connection().handle
         session = getattr(handle, "session", None)
-        rows = view
-        if session is not None:
-            rows = f"{view}__rows"
-            with self.adapter.connections.exception_handler(sql), handle.work.running():
-                session.sql(sql).localCheckpoint(eager=True).createOrReplaceTempView(rows)
-            sql = f"select * from {rows}"  # a merge can't read a view over a DataFrame itself
-        self.adapter.execute(f"create or replace temporary view {view} as {sql}")
+        if session is None:
+            self.adapter.execute(f"create or replace temporary view {view} as {sql}")
+            return
+        with self.adapter.connections.exception_handler(sql), handle.work.running():
+            session.sql(sql).localCheckpoint(eager=True).createOrReplaceTempView(view)
 
     def let_go(self, view: str) -> None:
-        """Free the rows that ``hold`` kept, if any."""
+        """Free the rows that ``hold`` kept."""
         session = getattr(self.adapter.connections.get_thread_connection().handle, "session", None)
-        if session is not None and session.catalog.dropTempView(f"{view}__rows"):
+        if session is not None:
             session.catalog.dropTempView(view)
 
     def write(self, sql: str) -> Any:

@@ -85,8 +85,8 @@ def list_kinds(adapter: Any, schema_relation: BaseRelation) -> dict[str, str]:
 
 def embedded_metadata(adapter: Any, relation: BaseRelation) -> dict[str, Any] | None:
     """Return what a table's metadata file says, or None where the catalog isn't ours to read."""
-    if adapter.embedded_lake is None or "." in str(relation.schema):
-        return None
+    if adapter.embedded_lake is None or not relation.schema or "." in relation.schema:
+        return None  # a temporary view has no schema
     for entry in list_relations(adapter.embedded_lake, str(relation.schema)):
         if (entry.namespace.lower(), entry.name.lower()) == key_of(relation):
             with suppress(CatalogError):  # Spark will say what is wrong with the whole catalog
