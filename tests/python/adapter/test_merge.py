@@ -172,6 +172,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
         rows("(7, 'x', 1, 'i'), (7, 'y', 1, 'i')"),
         ['the key {"id":7}'],
     ),
+    "twice_many": (
+        {**MERGE, "unique_key": ["id", "op"]},
+        "select id % 12 as id, 'x' as name, 1 as age, if(id % 12 = 5, null, 'i') as op "
+        "from range(35)",
+        ['3 rows have the key {"id":0,"op":"i"}, 3 rows', '{"id":10,"op":"i"}, and more keys'],
+    ),
     "twice_null": (
         {**MERGE, "null_safe_keys": True},
         TWICE_NULL,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -11,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate import windows
 from dbt.adapters.icegate.explain import as_dbt_error, whole_text
-from dbt.adapters.icegate.merge_plan import Columns, MergePlan, as_list
+from dbt.adapters.icegate.merge_plan import Columns, MergePlan, as_list, quoted
 
 logger = AdapterLogger("Icegate")
 
@@ -19,6 +21,7 @@ STRATEGIES = ["append", "merge", "delete+insert", "insert_overwrite", "microbatc
 # Iceberg refuses a commit whose rows another writer has changed since they were read.
 CONFLICT = "org.apache.iceberg.exceptions.ValidationException"
 ATTEMPTS = 8
+DOUBLED, SHOWN = "its unique_key has more than one row in the batch", 10
 
 
 class Batches:
@@ -55,7 +58,7 @@ class Batches:
         )
         return properties.get("write.merge.mode") != "merge-on-read"
 
-    def hold(self, view: str, sql: str) -> None:
+    def hold(self, view: str, sql: str, batch: Any, model: dict[str, Any]) -> None:
         """Compute ``sql`` once and put the temporary view ``view`` over its rows.
 
         A copy-on-write merge reads its source twice: to find the files to rewrite, then to write
@@ -67,7 +70,8 @@ class Batches:
         if session is None:
             self.adapter.execute(f"create or replace temporary view {view} as {sql}")
             return
-        with self.adapter.connections.exception_handler(sql), handle.work.running():
+        handler = self.adapter.connections.exception_handler(sql)
+        with self._all_doubled_keys(batch, model), handler, handle.work.running():
             session.sql(sql).localCheckpoint(eager=True).createOrReplaceTempView(view)
 
     def let_go(self, view: str) -> None:
@@ -76,17 +80,45 @@ class Batches:
         if session is not None:
             session.catalog.dropTempView(view)
 
-    def write(self, sql: str) -> Any:
+    def write(self, sql: str, batch: Any, model: dict[str, Any]) -> Any:
         """Run a write, and again from its start when another writer got in between."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return self.adapter.execute(sql)[0]
+                with self._all_doubled_keys(batch, model):
+                    return self.adapter.execute(sql)[0]
             except DbtRuntimeError as error:
                 if attempt == ATTEMPTS or CONFLICT not in whole_text(error):
                     raise
                 wait_s = random.uniform(0.2, 0.5) * 2 ** min(attempt, 5)
                 logger.info(f"write_conflict attempt={attempt} wait_s={wait_s:.1f}")
                 time.sleep(wait_s)
+
+    @contextmanager
+    def _all_doubled_keys(self, batch: Any, model: dict[str, Any]) -> Iterator[None]:
+        """Name the keys that a merge refuses; Spark's own error can tell of the first one only."""
+        try:
+            yield
+        except DbtRuntimeError as error:
+            said = str(error.msg).split("\n  ")  # what, why, fix
+            if DOUBLED not in said[0]:
+                raise
+            with suppress(DbtRuntimeError):  # such as a server that is gone by now
+                said[1] = f"why: {self._doubled_keys(batch, model['config'])}"
+            raise DbtRuntimeError("\n  ".join(said)) from error
+
+    def _doubled_keys(self, batch: Any, config: dict[str, Any]) -> str:
+        keys = [quoted(key) for key in as_list(config["unique_key"])]
+        names = ", ".join(keys)
+        known = " and ".join(f"{key} is not null" for key in keys)
+        where = "true" if config.get("null_safe_keys") else known
+        rows = self.adapter.execute(
+            f"select count(*), to_json(struct({names}), map('ignoreNullFields', 'false')) "
+            f"from {batch} where {where} group by {names} having count(*) > 1 "
+            f"order by 1 desc, {names} limit {SHOWN + 1}",
+            fetch=True,
+        )[1].rows
+        found = [f"{count} rows have the key {key}" for count, key in list(rows)[:SHOWN]]
+        return ", ".join(found) + (", and more keys" if len(rows) > SHOWN else "")
 
     def unknown_strategy(self, name: str, project: str) -> DbtRuntimeError:
         """Return the error for a strategy that neither this adapter nor the project has."""

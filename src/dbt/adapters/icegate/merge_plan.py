@@ -143,6 +143,11 @@ def as_list(value: list[str] | str | None) -> list[str]:
     return [value] if value and isinstance(value, str) else list(value or [])
 
 
+def quoted(name: str) -> str:
+    """Return a column's name, given with or without quotes, as SQL has to write it."""
+    return quote(_plain(name))
+
+
 def _plain(name: str) -> str:
     return unquote_name(name.strip())
 

@@ -54,7 +54,7 @@
 {#- Run the one statement that changes a table's rows; `batch` is what it reads. -#}
 {% macro icegate_write(batch, sql) %}
     {% do write(sql) %}
-    {% do store_result('main', adapter.batches().write(sql), none) %}
+    {% do store_result('main', adapter.batches().write(sql, batch, model), none) %}
     {% set held = batch.identifier ~ '__held' %}
     {% if held in sql %}
         {% do adapter.batches().let_go(held) %}

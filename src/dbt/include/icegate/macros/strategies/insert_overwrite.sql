@@ -55,7 +55,8 @@
             field.value('DBT_INTERNAL_DEST.') ~ ' <=> DBT_INTERNAL_SOURCE.dbt_part_' ~ loop.index
         ) %}
     {% endfor %}
-    {% do adapter.batches().hold(view, 'select ' ~ columns | join(', ') ~ ' from ' ~ batch) %}
+    {% set rows = 'select ' ~ columns | join(', ') ~ ' from ' ~ batch %}
+    {% do adapter.batches().hold(view, rows, batch, model) %}
     {% set marked %}
         (
             select *, false as dbt_deletes, {{ values | join(', ') }} from {{ view }}

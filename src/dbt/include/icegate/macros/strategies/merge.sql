@@ -58,6 +58,6 @@
         {% do return('(' ~ sql ~ ')') %}
     {% endif %}
     {% set view = batch.identifier ~ '__held' %}
-    {% do adapter.batches().hold(view, sql) %}
+    {% do adapter.batches().hold(view, sql, batch, model) %}
     {% do return(view) %}
 {% endmacro %}
