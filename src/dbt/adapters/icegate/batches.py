@@ -103,7 +103,8 @@ class Batches:
             if DOUBLED not in said[0]:
                 raise
             with suppress(DbtRuntimeError):  # such as a server that is gone by now
-                said[1] = f"why: {self._doubled_keys(batch, model['config'])}"
+                found = self._doubled_keys(batch, model["config"])
+                said[1] = f"why: {found}" if found else said[1]  # rows may be drawn anew
             raise DbtRuntimeError("\n  ".join(said)) from error
 
     def _doubled_keys(self, batch: Any, config: dict[str, Any]) -> str:

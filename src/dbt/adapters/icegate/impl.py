@@ -126,6 +126,8 @@ class IcegateAdapter(SparkAdapter):
         try:
             super().create_schema(relation)
         except DbtRuntimeError as error:
+            if "\n  fix: " in str(error.msg):  # such as a server that isn't there
+                raise
             raise DbtRuntimeError(
                 f"cannot create schema {relation.schema}\n"
                 f"  why: {error.msg}\n"
