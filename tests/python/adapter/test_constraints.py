@@ -9,6 +9,8 @@ from conftest import DbtProject
 
 from icegate.tables.state import parse_state
 
+pytestmark = pytest.mark.slow
+
 COLUMNS: list[dict[str, Any]] = [
     {
         "name": "id",

@@ -8,6 +8,8 @@ import pytest
 import yaml
 from conftest import DbtProject
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def with_spark_catalog(project: DbtProject, spark: object) -> DbtProject:

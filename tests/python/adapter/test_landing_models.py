@@ -6,6 +6,8 @@ import pytest
 from conftest import DbtProject
 from test_landing import mark, write_day
 
+pytestmark = pytest.mark.slow
+
 BRONZE = """
     {{ config(materialized='incremental') }}
     select order_id, size(items) as item_count, _raw_text,

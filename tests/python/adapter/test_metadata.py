@@ -13,6 +13,8 @@ from conftest import DbtProject
 
 from dbt.adapters.icegate import metadata
 
+pytestmark = pytest.mark.slow
+
 ORDERS = """
     {{ config(materialized='table', persist_docs={'relation': true, 'columns': true}) }}
     select cast(id as bigint) as order_id, 'it''s' as `2024`, named_struct('a', array(1)) as parts

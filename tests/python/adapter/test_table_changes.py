@@ -12,6 +12,8 @@ from icegate.tables.layout import parse_transform, sort_fields
 from icegate.tables.schema import diff
 from icegate.tables.state import parse_state
 
+pytestmark = pytest.mark.slow
+
 DDL = r"""CREATE TABLE lake.a.t (
   id INT NOT NULL COMMENT 'the \'id\',
   (one)',
