@@ -27,7 +27,7 @@ def seed(rows: int) -> str:
 
 
 def main() -> None:
-    given = options((__doc__ or "").split("\n")[0], runs=2)
+    given = options(__doc__ or "", runs=2)
     rows = QUICK_ROWS if given.quick else ROWS
     ours, peer = sides("seeds", {"seeds/people.csv": seed(rows)})
     mine, theirs = [], []

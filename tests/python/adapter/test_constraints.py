@@ -60,7 +60,6 @@ def is_not_null(project: DbtProject) -> bool:
     return not state.columns[0].nullable
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "materialized"),
     [("sql", "table"), ("py", "table"), ("sql", "incremental"), ("py", "incremental")],
@@ -96,7 +95,6 @@ def test_a_constraint_is_kept_and_a_broken_one_leaves_the_table(
     assert len(project.rows("select * from {s}.m.snapshots")) == 2
 
 
-@pytest.mark.slow
 def test_a_model_that_differs_from_its_yaml_is_refused(project: DbtProject) -> None:
     describe(project, enforce_schema=True)
     select(project, "(1, 'x')", "table")

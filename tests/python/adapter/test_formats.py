@@ -44,7 +44,6 @@ def test_an_iceberg_catalog_refuses_parquet_with_a_reason(project: DbtProject) -
     assert not run.ok and "fix: remove file_format" in run.text
 
 
-@pytest.mark.slow
 def test_parquet_is_passed_through_to_dbt_spark(with_spark_catalog: DbtProject) -> None:
     project = with_spark_catalog
     parquet = {"+file_format": "parquet"}

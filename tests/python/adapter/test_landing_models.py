@@ -30,7 +30,6 @@ def shop(project: DbtProject) -> DbtProject:
     return project
 
 
-@pytest.mark.slow
 def test_two_runs_on_the_same_files_change_nothing(shop: DbtProject) -> None:
     landing = shop.folder / "landing"
     write_day(landing, "orders-00000.jsonl")

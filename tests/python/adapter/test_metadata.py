@@ -129,7 +129,6 @@ def test_a_run_makes_the_statements_that_it_needs(project: DbtProject) -> None:
     assert not {"describe extended", "show tables", "show views", "show databases"} & set(again)
 
 
-@pytest.mark.slow
 def test_compaction_is_no_news(project: DbtProject, road: str) -> None:
     project.write("models/unused.sql", "select 1 as n")
     project.write_yaml("models/s.yml", sources("events"))
@@ -155,7 +154,6 @@ def test_compaction_is_no_news(project: DbtProject, road: str) -> None:
     assert loaded_at(freshness(project)["events"]) > before, "a deletion is a change"
 
 
-@pytest.mark.slow
 def test_freshness_says_what_it_cannot_know(project: DbtProject, road: str) -> None:
     project.spark.sql(f"create schema {project.schema}")
     project.spark.sql(f"create table {project.schema}.empty (id bigint) using iceberg")

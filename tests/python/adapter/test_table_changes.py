@@ -12,8 +12,6 @@ from icegate.tables.layout import parse_transform, sort_fields
 from icegate.tables.schema import diff
 from icegate.tables.state import parse_state
 
-pytestmark = pytest.mark.slow
-
 DDL = r"""CREATE TABLE lake.a.t (
   id INT NOT NULL COMMENT 'the \'id\',
   (one)',
@@ -231,6 +229,7 @@ def test_columns_are_added_widened_and_dropped(project: DbtProject) -> None:
     assert len(project.rows("select * from {s}.m.snapshots")) == 2
 
 
+@pytest.mark.slow
 def test_a_column_that_the_partitioning_needs_is_not_dropped(project: DbtProject) -> None:
     config: dict[str, Any] = {"on_schema_change": "sync_all_columns", "partition_by": ["days(ts)"]}
     model(project, ROW, **config)
@@ -241,6 +240,7 @@ def test_a_column_that_the_partitioning_needs_is_not_dropped(project: DbtProject
     assert [column.name for column in table(project).columns] == ["id", "ts", "name"]
 
 
+@pytest.mark.slow
 def test_the_layout_may_follow_the_columns(project: DbtProject) -> None:
     config: dict[str, Any] = {"on_schema_change": "sync_all_columns"}
     model(project, ROW, partition_by=["days(ts)"], sort_by=["ts"], **config)
@@ -253,6 +253,7 @@ def test_the_layout_may_follow_the_columns(project: DbtProject) -> None:
     assert project.rows("select id from {s}.m order by id") == [(1,), (2,)]
 
 
+@pytest.mark.slow
 def test_a_seed_with_other_columns_keeps_its_history(project: DbtProject) -> None:
     project.write("seeds/people.csv", "id,name\n1,Ada\n")
     assert project.dbt("seed").ok
@@ -263,6 +264,7 @@ def test_a_seed_with_other_columns_keeps_its_history(project: DbtProject) -> Non
     assert len(project.rows("select * from {s}.people.snapshots")) == 3
 
 
+@pytest.mark.slow
 def test_a_broken_view_leaves_the_table_and_a_materialized_view_is_refused(
     project: DbtProject,
 ) -> None:

@@ -182,9 +182,13 @@ def test_sessions_share_generated_code(served: tuple[Path, list[Ran]]) -> None:
     assert len(loaders) == 2 and loaders[0] == loaders[1], ran.stdout + ran.stderr
 
 
-def children(pid: int) -> list[str]:
+def children(pid: int) -> list[int]:
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
-    return found.stdout.split()
+    return [int(child) for child in found.stdout.split()]
+
+
+def living(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if processes.start_of(pid, "")]
 
 
 @pytest.mark.slow
@@ -195,11 +199,9 @@ def test_a_start_after_a_crash(served: tuple[Path, list[Ran]]) -> None:
     os.kill(old["pid"], signal.SIGKILL)
     lake = lake_from_target(load_target(folder)[1], folder)
     deadline = time.monotonic() + 20
-    while (
-        find_server(lake) or any(Path("/proc", pid).exists() for pid in left)
-    ) and time.monotonic() < deadline:
+    while (find_server(lake) or living(left)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert left and not [pid for pid in left if Path("/proc", pid).exists()]
+    assert left and not living(left)
     assert run_icegate(folder, "server", "status").code == 3
     started = run_icegate(folder, "server", "start")
     assert started.code == 0 and state(folder)["pid"] != old["pid"], started.err

@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate import windows
 from dbt.adapters.icegate.explain import as_dbt_error, whole_text
-from dbt.adapters.icegate.merge_plan import Columns, MergePlan, as_list, quoted
+from dbt.adapters.icegate.merge_plan import Columns, MergePlan, as_list, is_duplicate, quoted
 
 logger = AdapterLogger("Icegate")
 
@@ -110,11 +110,11 @@ class Batches:
     def _doubled_keys(self, batch: Any, config: dict[str, Any]) -> str:
         keys = [quoted(key) for key in as_list(config["unique_key"])]
         names = ", ".join(keys)
-        known = " and ".join(f"{key} is not null" for key in keys)
-        where = "true" if config.get("null_safe_keys") else known
+        doubled = is_duplicate(keys, bool(config.get("null_safe_keys")))
         rows = self.adapter.execute(
-            f"select count(*), to_json(struct({names}), map('ignoreNullFields', 'false')) "
-            f"from {batch} where {where} group by {names} having count(*) > 1 "
+            "select count(*) as dbt_key_rows, "
+            f"to_json(struct({names}), map('ignoreNullFields', 'false')) "
+            f"from {batch} group by {names} having {doubled} "
             f"order by 1 desc, {names} limit {SHOWN + 1}",
             fetch=True,
         )[1].rows

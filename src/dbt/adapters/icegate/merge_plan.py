@@ -46,9 +46,8 @@ class MergePlan:
 
     @property
     def is_duplicate(self) -> str:
-        """The condition for a row whose key the batch has twice; null meets nothing."""
-        known = [] if self.null_safe else [f"{key} is not null" for key in self.keys]
-        return " and ".join(["dbt_key_rows > 1", *known])
+        """The condition for a row whose key the batch has twice."""
+        return is_duplicate(self.keys, self.null_safe)
 
     @property
     def matched(self) -> str:
@@ -141,6 +140,12 @@ class MergePlan:
 def as_list(value: list[str] | str | None) -> list[str]:
     """Return a config that may be one text or a list as a list; an empty text says nothing."""
     return [value] if value and isinstance(value, str) else list(value or [])
+
+
+def is_duplicate(keys: list[str], null_safe: bool) -> str:
+    """Return the condition for a key that `dbt_key_rows` rows have; null meets nothing."""
+    known = [] if null_safe else [f"{key} is not null" for key in keys]
+    return " and ".join(["dbt_key_rows > 1", *known])
 
 
 def quoted(name: str) -> str:
