@@ -12,9 +12,9 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from icegate.errors import IcegateError
-from icegate.landing_data.faults import FAULTS, Fault, choose
-from icegate.landing_data.generate import generate
-from icegate.landing_data.plan import Plan
+from landing_data.faults import FAULTS, Fault, choose
+from landing_data.generate import generate
+from landing_data.plan import Plan
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 Count = Annotated[int, typer.Option(min=1)]

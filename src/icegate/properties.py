@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from icegate.errors import PropertyError
+from icegate.errors import PropertyError, did_you_mean
 
 KNOWN_FILE = Path(__file__).with_name("iceberg_properties.txt")
 SIMILAR = 0.8
@@ -48,11 +48,10 @@ def profile_properties(profile: str | None, profiles: dict[str, Any]) -> dict[st
     if profile is None:
         return {}
     if profile not in profiles:
-        close = difflib.get_close_matches(profile, profiles, n=1)
         raise PropertyError(
             f"unknown table profile {profile!r}",
             why=f"macro table_profiles has: {', '.join(profiles) or 'none'}",
-            fix=f"did you mean {close[0]!r}?" if close else "add it to that macro",
+            fix=did_you_mean(profile, profiles, "add it to that macro"),
         )
     properties: dict[str, Any] = profiles[profile]
     return properties

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -23,12 +22,13 @@ import pyarrow.parquet as parquet
 import pytest
 from typer.testing import CliRunner
 
+from generate_landing import app
 from icegate.errors import IcegateError, LandingError
 from icegate.landing import LandingColumn, LandingTable, new_files
-from icegate.landing_data import commerce
-from icegate.landing_data.faults import FAULTS, choose
-from icegate.landing_data.generate import generate
-from icegate.landing_data.plan import Plan
+from landing_data import commerce
+from landing_data.faults import FAULTS, choose
+from landing_data.generate import generate
+from landing_data.plan import Plan
 
 ROOT = Path(__file__).parents[2]
 JOB = ROOT / "python_jobs" / "generate_landing.py"
@@ -47,15 +47,6 @@ def run(*options: object, **environment: str) -> subprocess.CompletedProcess[str
         [sys.executable, JOB, *map(str, options)],
         capture_output=True, text=True, env={**os.environ, **environment},
     )  # fmt: skip
-
-
-@cache
-def command() -> Any:
-    spec = importlib.util.spec_from_file_location("generate_landing", JOB)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.app
 
 
 def digests(out: Path) -> dict[str, str]:
@@ -388,7 +379,7 @@ def test_each_fault_is_tested_documented_and_listed() -> None:
     tested = {*CHANGED_ROWS, *REFUSED, "duplicate_key", "missing_success"}
     assert tested == set(FAULTS)
     page = (ROOT / "docs" / "landing.md").read_text(encoding="utf-8")
-    listed = CliRunner().invoke(command(), ["--faults", "list"]).stdout
+    listed = CliRunner().invoke(app, ["--faults", "list"]).stdout
     for name, fault in FAULTS.items():
         assert f"| `{name}` | {fault.plants} | {fault.caught_by} |" in page
         assert name in listed
@@ -396,7 +387,7 @@ def test_each_fault_is_tested_documented_and_listed() -> None:
 
 def test_what_was_planted_is_printed(tmp_path: Path) -> None:
     options = ["--out", str(tmp_path), "--faults", "loader", "--orders", "3"]
-    done = CliRunner().invoke(command(), options)
+    done = CliRunner().invoke(app, options)
     planted = json.loads(done.stdout[done.stdout.index("{") :])["planted"]
     assert {entry["fault"] for entry in planted} == set(LOADER)
     assert all(LAST in entry["where"] for entry in planted)
@@ -420,7 +411,7 @@ def test_what_was_planted_is_printed(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
-    done = CliRunner().invoke(command(), ["--out", str(tmp_path / "out"), *options])
+    done = CliRunner().invoke(app, ["--out", str(tmp_path / "out"), *options])
     assert (done.exit_code, done.stdout) == (2, "")
     assert isinstance(done.exception, SystemExit)  # else Python would show a traceback
     assert message in done.stderr

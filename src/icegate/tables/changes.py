@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from icegate.tables.layout import (
     SortField,
     Transform,
-    as_list,
+    as_terms,
     check_columns,
     partition_fields,
     sort_fields,
@@ -25,10 +25,14 @@ KEPT = ("format-version",)
 
 
 class Change(NamedTuple):
-    """What follows `alter table <name>`, and the line that tells of it (or none)."""
+    """What follows `alter table <name>`, and the line that tells of it (or none).
+
+    ``is_seen`` by readers is what no branch isolates: they would lose a column, or fail.
+    """
 
     sql: str
     log: str
+    is_seen: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,9 @@ def wanted_table(model: dict[str, Any], properties: dict[str, str]) -> Wanted:
         model=name,
         properties=properties,
         partitions=partition_fields(
-            as_list(config.get("partition_by")), f"partition_by of model {name}"
+            as_terms(config.get("partition_by")), f"partition_by of model {name}"
         ),
-        sort=sort_fields(as_list(config.get("sort_by")), f"sort_by of model {name}"),
+        sort=sort_fields(as_terms(config.get("sort_by")), f"sort_by of model {name}"),
         comment=model.get("description") or "" if docs.get("relation") else "",
         comments=described if docs.get("columns") else {},
     )
@@ -155,7 +159,7 @@ def layout_after(state: TableState, wanted: Wanted) -> tuple[list[Transform], li
     if not partitions and "partition_by" not in managed:
         partitions = partition_fields(state.partitions, "the table")
     if not sort and "sort_by" not in managed:
-        sort = sort_fields(as_list(state.properties.get("sort-order")), "the table")
+        sort = sort_fields(as_terms(state.properties.get("sort-order")), "the table")
     return partitions, sort
 
 
@@ -169,14 +173,14 @@ def _partition_changes(state: TableState, target: list[Transform]) -> list[Chang
         old = next((other for other in gone if other.column == field.column), None)
         if old is None:
             found.append(
-                Change(f"add partition field {field.render()}", f"partition_added={field}")
+                Change(f"add partition field {field.render()}", f"partition_added={field}", True)
             )
             continue
         gone.remove(old)
         sql = f"replace partition field {old.render()} with {field.render()}"
-        found.append(Change(sql, f"partition_replaced={old} by={field}"))
+        found.append(Change(sql, f"partition_replaced={old} by={field}", True))
     dropped = [
-        Change(f"drop partition field {field.render()}", f"partition_dropped={field}")
+        Change(f"drop partition field {field.render()}", f"partition_dropped={field}", True)
         for field in gone
     ]
     return [*dropped, *found]
@@ -184,7 +188,7 @@ def _partition_changes(state: TableState, target: list[Transform]) -> list[Chang
 
 def _sort_changes(state: TableState, target: list[SortField]) -> list[Change]:
     properties = state.properties
-    if sort_fields(as_list(properties.get("sort-order")), "the table") == target:
+    if sort_fields(as_terms(properties.get("sort-order")), "the table") == target:
         return []
     if target:
         # `locally` leaves `write.distribution-mode` alone.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from icegate.errors import ConfigError
+from icegate.errors import ConfigError, did_you_mean
 from icegate.tables.state import quote, split_list, unquote_name
 
 # What Spark's DDL for Iceberg takes, and the one name under which a table shows it.
@@ -62,7 +62,7 @@ class SortField(NamedTuple):
         return self.render().replace("`", "")
 
 
-def as_list(value: list[str] | str | None) -> list[str]:
+def as_terms(value: list[str] | str | None) -> list[str]:
     """Return a config that may be one text or a list as a list of single terms."""
     texts = [value] if isinstance(value, str) else value or []
     return [term for text in texts for term in split_list(str(text))]
@@ -123,9 +123,8 @@ def check_columns(fields: Iterable[Transform], columns: Iterable[str], where: st
         top = field.column.split(".")[0]
         if field.column in names or top in names:
             continue
-        close = difflib.get_close_matches(field.column, names, n=1)
         raise ConfigError(
             f"{where} names column {field.column!r}, which the model doesn't have",
             why=f"its columns are: {', '.join(names)}",
-            fix=f"did you mean {close[0]!r}?" if close else "select that column, or name another",
+            fix=did_you_mean(field.column, names, "select that column, or name another"),
         )

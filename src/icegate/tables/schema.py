@@ -72,7 +72,7 @@ def schema_changes(
     _check_dropped(found.dropped, state, wanted)
     names = ", ".join(_quoted(path) for path in found.dropped)
     log = f"columns_dropped={'|'.join(found.dropped)}"
-    return added, [Change(f"drop columns ({names})", log)]
+    return added, [Change(f"drop columns ({names})", log, True)]
 
 
 def same_columns(batch: Iterable[tuple[str, str]], table: Iterable[tuple[str, str]]) -> bool:

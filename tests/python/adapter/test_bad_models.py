@@ -11,7 +11,6 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.credentials import IcegateMethod
 from dbt.adapters.icegate.impl import IcegateAdapter
-from dbt.adapters.icegate.model_checks import check_configs
 
 ROWS = [(1, "a")]
 GOOD_SQL = "{{{{ config(materialized='{kind}') }}}} select 1 as id, 'a' as v"
@@ -133,11 +132,6 @@ def test_a_schema_that_cannot_be_created_is_named(project: DbtProject) -> None:
     project.write("models/m.sql", "{{ config(schema='odd name') }} select 1 as id")
     run = project.dbt("run")
     assert not run.ok and f"cannot create schema {project.schema}_odd name" in run.text
-
-
-def test_a_config_of_another_warehouse_is_none_of_ours() -> None:
-    config = {"cluster_by": "id", "partitioned_by": "day", "team": "sales"}
-    check_configs({"name": "m", "config": config}, ["clustered_by", "partition_by"])
 
 
 def test_thrift_says_that_it_builds_no_python_models() -> None:

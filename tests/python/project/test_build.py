@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from conftest import ROOT, DbtRun, make_home
 
-from icegate.landing_data.faults import FAULTS
-from icegate.landing_data.generate import generate
-from icegate.landing_data.plan import Plan
 from icegate.session import start_session
 from icegate.settings import lake_from_target, load_target
+from landing_data.faults import FAULTS
+from landing_data.generate import generate
+from landing_data.plan import Plan
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from icegate.catalog import list_relations, read_metadata
 from icegate.settings import Lake
-from icegate.tables.layout import as_list, partition_fields, sort_fields
+from icegate.tables.layout import as_terms, partition_fields, sort_fields
 from icegate.tables.schema import same_columns
 from icegate.tables.state import TableState, parse_state, state_from_metadata
 
@@ -17,7 +17,7 @@ OWN = ("format", "current-snapshot-id", "sort-order", "owner", "comment")
 
 def comparable(state: TableState) -> Any:
     properties = {k: v for k, v in state.properties.items() if k not in OWN}
-    sort = sort_fields(as_list(state.properties.get("sort-order")), "the table")
+    sort = sort_fields(as_terms(state.properties.get("sort-order")), "the table")
     partitions = set(partition_fields(state.partitions, "the table"))
     return replace(state, columns=(), partitions=(), properties=properties), partitions, sort
 

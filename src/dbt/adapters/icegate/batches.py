@@ -11,9 +11,10 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.icegate import windows
-from dbt.adapters.icegate.explain import as_dbt_error, whole_text
-from dbt.adapters.icegate.merge_plan import Columns, MergePlan, as_list, is_duplicate, quoted
+from dbt.adapters.icegate.errors import as_dbt_error
+from icegate.explain import whole_text
+from icegate.tables import windows
+from icegate.tables.merge_plan import Columns, MergePlan, as_list, is_duplicate, quoted
 
 logger = AdapterLogger("Icegate")
 

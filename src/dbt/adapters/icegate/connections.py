@@ -18,8 +18,8 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from dbt.adapters.icegate.credentials import IcegateMethod
-from dbt.adapters.icegate.explain import explain
 from icegate.errors import IcegateError
+from icegate.explain import explain
 from icegate.session import cancel, start_session
 
 logger = AdapterLogger("Icegate")

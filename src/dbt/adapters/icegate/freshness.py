@@ -9,7 +9,7 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.icegate.explain import as_dbt_error
+from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import Facts, key_of
 from icegate.landing import newest_marker
 from icegate.tables.metadata import row_count

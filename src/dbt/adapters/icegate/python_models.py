@@ -10,7 +10,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
-from dbt.adapters.icegate.explain import explain
+from icegate.explain import explain
 
 
 def run(session: SparkSession, model: dict[str, Any], compiled_code: str, view: str) -> None:

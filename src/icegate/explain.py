@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
-
-from dbt_common.exceptions import DbtRuntimeError
-
-from icegate.errors import IcegateError
 
 
 class Cause(NamedTuple):
@@ -80,15 +74,6 @@ CAUSES = (
 
 # By `raise_error` in SQL of ours or of a model's author: the text is meant for a person.
 RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+|\n\s+at |$)", re.DOTALL)
-
-
-@contextmanager
-def as_dbt_error() -> Iterator[None]:
-    """Raise the library's own errors as dbt's, which name the model and end without a traceback."""
-    try:
-        yield
-    except IcegateError as error:
-        raise DbtRuntimeError(str(error)) from error
 
 
 def explain(error: BaseException) -> str:

@@ -9,7 +9,7 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from icegate.landing_data.plan import Numbers
+from landing_data.plan import Numbers
 
 compute: Any = pyarrow.compute  # its functions are made at import, where a type checker sees none
 

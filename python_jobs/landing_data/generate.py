@@ -7,10 +7,10 @@ from datetime import date
 from typing import Any
 
 from icegate.errors import ConfigError, LandingError
-from icegate.landing_data import commerce, sensors
-from icegate.landing_data.faults import Fault, orders_needed
-from icegate.landing_data.files import DayFolder, Report, check_target
-from icegate.landing_data.plan import Plan
+from landing_data import commerce, sensors
+from landing_data.faults import Fault, orders_needed
+from landing_data.files import DayFolder, Report, check_target
+from landing_data.plan import Plan
 
 SOURCES = ("shop", "sensors")
 

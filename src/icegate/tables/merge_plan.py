@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, NamedTuple
 
-from icegate.errors import ConfigError
+from icegate.errors import ConfigError, did_you_mean
 from icegate.tables.state import quote, unquote_name
 
 SOURCE, DEST = "DBT_INTERNAL_SOURCE", "DBT_INTERNAL_DEST"
@@ -77,8 +76,11 @@ class MergePlan:
                     raise ConfigError(
                         f"unique_key {text!r} of model {self.model} is no column of its {where}",
                         why=f"the {where} has: {', '.join(columns)}",
-                        fix=_did_you_mean(name, columns)
-                        or "name columns that both have; an expression needs a column of its own",
+                        fix=did_you_mean(
+                            name.lower(),
+                            map(str.lower, columns),
+                            "name columns that both have; an expression needs a column of its own",
+                        ),
                     )
             found.append(name)
         return found
@@ -116,7 +118,7 @@ class MergePlan:
                 raise ConfigError(
                     f"{config} of model {self.model} names {name!r}, which isn't a column",
                     why=f"the columns are: {', '.join(columns)}",
-                    fix=_did_you_mean(name, columns) or "take it out",
+                    fix=did_you_mean(name.lower(), by_name, "take it out"),
                 )
         return [by_name[_plain(name).lower()] for name in as_list(given)]
 
@@ -159,8 +161,3 @@ def _plain(name: str) -> str:
 
 def _and(condition: str | None) -> str:
     return f" and ({condition})" if condition else ""
-
-
-def _did_you_mean(name: str, columns: list[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), [c.lower() for c in columns], n=1)
-    return f"did you mean {close[0]!r}?" if close else ""

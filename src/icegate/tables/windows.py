@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from icegate.errors import ConfigError
-from icegate.tables.layout import as_list, partition_fields
+from icegate.tables.layout import as_terms, partition_fields
 from icegate.tables.state import quote, unquote_name
 
 UNHASHABLE = ("map<", "variant", "interval", "geo")
@@ -27,7 +27,7 @@ class Window:
         self.start, self.end = (_utc(batch[key]) for key in ("event_time_start", "event_time_end"))
         self.name = unquote_name(str(config.get("event_time"))).lower()
         self.partitions = partition_fields(
-            as_list(config.get("partition_by")), f"partition_by of model {model['name']}"
+            as_terms(config.get("partition_by")), f"partition_by of model {model['name']}"
         )
 
     def condition(self, prefix: str = "") -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy
 import pyarrow
 
-from icegate.landing_data import text
-from icegate.landing_data.plan import DAY, Numbers, Plan
+from landing_data import text
+from landing_data.plan import DAY, Numbers, Plan
 
 DEVICES = 20
 SECONDS_BETWEEN = 300

@@ -14,9 +14,9 @@ import pyarrow
 import pyarrow.parquet
 
 from icegate.errors import ConfigError
-from icegate.landing_data import text
-from icegate.landing_data.files import DayFolder
-from icegate.landing_data.plan import Plan
+from landing_data import text
+from landing_data.files import DayFolder
+from landing_data.plan import Plan
 
 Row = dict[str, Any]
 Plant = Callable[[DayFolder, Plan], str]

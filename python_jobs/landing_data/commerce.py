@@ -10,8 +10,8 @@ import numpy
 import pyarrow
 from numpy.typing import NDArray
 
-from icegate.landing_data import text
-from icegate.landing_data.plan import DAY, Numbers, Plan
+from landing_data import text
+from landing_data.plan import DAY, Numbers, Plan
 
 HOUR = 3600
 CHANGED_EACH_DAY = 50  # of 50 customers (or products), one changes each day
