@@ -79,7 +79,7 @@ def list_relations(lake: Lake, schema: str | None = None) -> list[CatalogEntry]:
     """
     if not lake.catalog_db.exists():
         return []
-    with _connected(lake, "ro") as run:
+    with connected(lake, "ro") as run:
         if not run("select 1 from sqlite_master where name = 'iceberg_tables'"):
             return []
         rows = run(
@@ -105,7 +105,7 @@ def list_namespaces(lake: Lake) -> list[str]:
     """Return all schemas, those without a table too; none when nothing was built yet."""
     if not lake.catalog_db.exists():
         return []
-    with _connected(lake, "ro") as run:
+    with connected(lake, "ro") as run:
         held = {row["name"] for row in run("select name from sqlite_master")}
         found = set()
         for table, column in NAMESPACE_COLUMNS.items():
@@ -144,7 +144,7 @@ def check_catalog(lake: Lake) -> None:
         raise _read_only(lake.catalog_db, folder)
     if not lake.catalog_db.exists():
         return
-    with _connected(lake, "rw") as run:
+    with connected(lake, "rw") as run:
         run("begin immediate")
         run("rollback")
     check_files(lake, list_relations(lake))
@@ -186,7 +186,7 @@ def _warehouse_of(entry: CatalogEntry) -> Path:
 
 
 @contextlib.contextmanager
-def _connected(lake: Lake, mode: str) -> Iterator[Any]:
+def connected(lake: Lake, mode: str) -> Iterator[Any]:
     """Yield a function that runs a statement and returns its rows, and waits out a lock."""
     db = _open(lake.catalog_db, mode)
     started = time.monotonic()

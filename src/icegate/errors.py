@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class IcegateError(Exception):
     """Something that the user can repair; shown without a traceback."""
@@ -52,3 +55,13 @@ class PropertyError(IcegateError):
 
 class PackagesError(IcegateError):
     """dbt packages are neither installed nor to be had."""
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the question after the known name that is nearest, or ``otherwise``."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+class GateError(IcegateError):
+    """A build or release that can't be published, rejected or found."""

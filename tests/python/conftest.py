@@ -40,20 +40,31 @@ def spark(lake: Lake) -> Any:
 
 
 class DbtRun:
-    """What a dbt command did: ``ok``, a status and a message for each node, all in one text."""
+    """What a dbt command did: ``ok``, a status and a message for each node, all in one text.
 
-    def __init__(self, outcome: Any) -> None:
+    ``notes`` is what the adapter told beside its nodes.
+    """
+
+    def __init__(self, outcome: Any, notes: str = "") -> None:
         results = getattr(outcome.result, "results", None) or []
+        self.notes = notes
         self.ok = outcome.success
+        results = [result for result in results if hasattr(result, "node")]  # no run-operation's
         self.status = {result.node.name: str(result.status) for result in results}
         self.message = {result.node.name: result.message or "" for result in results}
         self.text = "\n".join([*self.message.values(), str(outcome.exception or "")])
 
 
+def _is_note(message: Any) -> bool:
+    return message.info.name == "Note"
+
+
 class DbtProject:
     """A dbt project in a folder with a space in its name, on the tests' Spark."""
 
-    def __init__(self, folder: Path, lake: Lake, spark: Any, adapter: str = "icegate") -> None:
+    def __init__(
+        self, folder: Path, lake: Lake, spark: Any, adapter: str = "icegate", **keys: Any
+    ) -> None:
         self.folder, self.lake, self.spark = folder, lake, spark
         self.schema = f"t_{uuid.uuid4().hex[:10]}"
         target = {"type": adapter, "method": "session", "schema": self.schema, "threads": 4}
@@ -61,6 +72,7 @@ class DbtProject:
             target.update(home=str(lake.home), ansi=True, spark_conf=lake.spark_conf)
         else:
             target.update(host="none")
+        target.update(keys)
         self.write_yaml("profiles.yml", {"t": {"target": "t", "outputs": {"t": target}}})
         self.configure()
 
@@ -83,7 +95,9 @@ class DbtProject:
 
         where = ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
         logs = ["--log-path", str(self.folder / "logs"), "--quiet"]
-        return DbtRun(dbtRunner().invoke([*args, *where, *logs]))
+        notes: list[str] = []
+        runner = dbtRunner(callbacks=[lambda m: notes.append(m.info.msg) if _is_note(m) else None])
+        return DbtRun(runner.invoke([*args, *where, *logs]), "\n".join(notes))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run ``query`` with ``{s}`` standing for the project's schema."""

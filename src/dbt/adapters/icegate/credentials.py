@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,8 @@ from dbt_common.dataclass_schema import StrEnum, ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
 from icegate.connect import Endpoint, local_endpoint
+from icegate.errors import did_you_mean
+from icegate.gate.verdict import Scope
 from icegate.settings import Lake, lake_from_target
 
 CONNECT_PORT = 15002
@@ -47,6 +47,9 @@ class IcegateCredentials(SparkCredentials):
     cores: int | None = None
     ansi: bool = False
     catalog_timeout_s: int | None = None
+    gate: bool = False
+    gate_scope: Scope = Scope.DOWNSTREAM
+    gate_require_tests: bool = False
     spark_conf: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -144,6 +147,5 @@ def _connect_keys(data: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, known := list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+def _nearest(word: str, known: list[str]) -> str:
+    return did_you_mean(word, known, f"known: {', '.join(known)}")

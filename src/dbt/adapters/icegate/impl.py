@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,13 +23,16 @@ from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.icegate import docs_catalog, freshness, metadata, python_models, seeds
+from dbt.adapters.icegate import docs_catalog, freshness, metadata, python_models
 from dbt.adapters.icegate.batches import STRATEGIES, Batches
 from dbt.adapters.icegate.column import IcegateColumn
 from dbt.adapters.icegate.connections import IcegateConnectionManager
-from dbt.adapters.icegate.explain import as_dbt_error
+from dbt.adapters.icegate.errors import as_dbt_error
+from dbt.adapters.icegate.gate import Gate
 from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.tables import Tables
+from dbt.adapters.icegate.task import calling_task
+from icegate import seeds
 from icegate.catalog import list_namespaces
 from icegate.landing import file_uri, new_files
 from icegate.packages import check_installed
@@ -60,6 +64,7 @@ class IcegateConfig(SparkConfig):
     not_matched_by_source_condition: str | None = None
     not_matched_by_source_action: str | None = None
     null_safe_keys: bool = False
+    gate: bool | None = None
 
 
 class IcegateAdapter(SparkAdapter):
@@ -96,6 +101,7 @@ class IcegateAdapter(SparkAdapter):
                 check_installed(
                     self.Relation.project_root, config.packages_install_path, config.target_name
                 )
+        self._gate = Gate(self)
         command = getattr(getattr(config, "args", None), "which", None)
         if command in NEEDS_SPARK and config.credentials.method == SparkConnectionMethod.SESSION:
             start_early(config.credentials.lake(self.Relation.project_root))
@@ -112,6 +118,24 @@ class IcegateAdapter(SparkAdapter):
     def embedded_lake(self) -> Lake | None:
         """The lake whose catalog file lists this target's tables; None where Spark has to."""
         return metadata.embedded_lake(self.config.credentials, self.Relation.project_root)
+
+    @available
+    def gate(self) -> Gate:
+        """Return the gate of the running command."""
+        return self._gate
+
+    def clear_transaction(self) -> None:
+        """Begin or end a build: dbt calls this before its hooks, where there are none too."""
+        super().clear_transaction()
+        calling = calling_task(sys._getframe(1))
+        if calling is not None:
+            self._gate.at_hooks(*calling)
+
+    @available.parse(lambda *a, **k: None)
+    def get_relation(self, database: Any, schema: str, identifier: str) -> BaseRelation | None:
+        """Return a relation; a table whose first build never came through isn't there yet."""
+        found = super().get_relation(database, schema, identifier)
+        return None if found is not None and self._gate.is_unborn(found) else found
 
     def list_schemas(self, database: Any) -> list[str]:
         if self.embedded_lake is None:

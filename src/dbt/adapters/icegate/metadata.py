@@ -19,7 +19,7 @@ from dbt.adapters.spark.column import SparkColumn
 from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, TABLE_OR_VIEW_NOT_FOUND_MESSAGES
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.icegate.explain import as_dbt_error
+from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
@@ -87,6 +87,7 @@ def embedded_metadata(adapter: Any, relation: BaseRelation) -> dict[str, Any] | 
     """Return what a table's metadata file says, or None where the catalog isn't ours to read."""
     if adapter.embedded_lake is None or not relation.schema or "." in relation.schema:
         return None  # a temporary view has no schema
+    relation = relation.stored  # type: ignore[attr-defined]
     for entry in list_relations(adapter.embedded_lake, str(relation.schema)):
         if (entry.namespace.lower(), entry.name.lower()) == key_of(relation):
             with suppress(CatalogError):  # Spark will say what is wrong with the whole catalog

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from dbt.adapters.contracts.relation import RelationConfig
 from dbt.adapters.spark.relation import SparkRelation
 
-from dbt.adapters.icegate.explain import as_dbt_error
+from dbt.adapters.icegate.errors import as_dbt_error
+from icegate.gate.staging import NAMESPACE
 from icegate.landing import LandingTable, landing_table
 
 
@@ -20,6 +21,8 @@ class IcegateRelation(SparkRelation):
     landing: LandingTable | None = None
 
     project_root: ClassVar[Path] = Path.cwd()
+    # Where the running build keeps a table or view that it can't have on a branch, by final name.
+    staged: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def create_from(cls, quoting: Any, relation_config: RelationConfig, **kwargs: Any) -> Any:
@@ -36,8 +39,18 @@ class IcegateRelation(SparkRelation):
             )
         return relation.replace(landing=landing)
 
+    @property
+    def stored(self) -> IcegateRelation:
+        """The relation that the running build reads and writes for this one."""
+        staged = self.staged.get(f"{self.schema}.{self.identifier}")
+        if staged is None:
+            return self
+        return self.incorporate(path={"schema": NAMESPACE, "identifier": staged})
+
     def render(self) -> str:
-        return self.landing.render() if self.landing else super().render()
+        if self.landing:
+            return self.landing.render()
+        return super(IcegateRelation, self.stored).render()
 
 
 def _meta(relation_config: RelationConfig) -> dict[str, Any]:

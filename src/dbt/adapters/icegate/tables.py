@@ -8,10 +8,10 @@ from typing import Any
 
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
-from dbt.adapters.icegate import constraints, model_checks
-from dbt.adapters.icegate.explain import as_dbt_error
+from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
-from icegate.tables import changes, schema
+from icegate.gate.refs import WAP_ENABLED
+from icegate.tables import changes, constraints, model_checks, schema
 from icegate.tables.changes import Change, Wanted
 from icegate.tables.state import TableState, literal, parse_state, quote, state_from_metadata
 
@@ -45,6 +45,8 @@ class Tables:
         properties = self.adapter.table_properties(
             config.get("table_profile"), config.get("tblproperties"), profiles
         )
+        if self.adapter.gate().holds(model):
+            properties[WAP_ENABLED] = str(not self.adapter.gate().is_staged(model)).lower()
         return changes.wanted_table(model, properties)
 
     @as_dbt_error()
@@ -78,9 +80,11 @@ class Tables:
 
         `replace` is `create or replace table … as`, which can hold neither a sort order nor
         not-null columns nor comments. `fill` creates the table with them and inserts, `refill`
-        keeps them and replaces the rows.
+        keeps them and replaces the rows. Through the gate only these two leave `main` as it is;
+        where neither will do, the table is staged first and replaced there: `stage`.
         """
-        keeps = bool(wanted.sort or wanted.comments or not_null)
+        gated = wanted.properties.get(WAP_ENABLED) == "true"
+        keeps = bool(wanted.sort or wanted.comments or not_null or gated)
         if not keeps and not wanted.partitions:
             return "replace", []
         columns = self.query_columns(select_sql)
@@ -93,7 +97,7 @@ class Tables:
         same = schema.same_columns(columns, [(c.name, c.type) for c in state.columns])
         if same and fixed <= set(not_null) and changes.same_layout(state, wanted):
             return "refill", columns
-        return "replace", columns
+        return "stage" if gated else "replace", columns
 
     def query_columns(self, sql: str) -> list[tuple[str, str]]:
         """Return names and types of a query without running it."""

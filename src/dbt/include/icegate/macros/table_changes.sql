@@ -5,8 +5,15 @@
     no statement more when nothing changed. Raises before it changes anything.
 -#}
 {% macro icegate_reconcile_table(relation, batch=none, on_schema_change='ignore') %}
+    {% do adapter.gate().open_branch(model) %}
     {% set state = icegate_table_state(relation) %}
     {% set changes = adapter.tables().reconcile(state, icegate_wanted(), batch, on_schema_change) %}
+    {% if adapter.gate().must_stage(model, changes) %}
+        {% do adapter.gate().stage(model) %}
+        {% set changes = adapter.tables().reconcile(
+            icegate_table_state(relation), icegate_wanted(), batch, on_schema_change
+        ) %}
+    {% endif %}
     {% do icegate_alter_table(relation, changes) %}
 {% endmacro %}
 

@@ -45,12 +45,20 @@
 -#}
 {% macro icegate_replace_table(relation, existing, select_sql) %}
     {% set is_view = existing is not none and existing.is_view %}
+    {% if is_view and adapter.gate().holds(model) %}
+        {% do adapter.gate().stage(model) %}
+        {% set existing, is_view = none, false %}
+    {% endif %}
     {% set built = icegate_beside(relation) if is_view else relation %}
     {% set stays = existing is not none and not is_view %}
+    {% do adapter.gate().open_branch(model) if stays %}
     {% set state = icegate_table_state(relation) if stays else none %}
     {% set not_null = adapter.tables().not_null(model) if icegate_is_contracted() else [] %}
     {% set way, columns = adapter.tables().plan(icegate_wanted(), state, select_sql, not_null) %}
     {% do icegate_warn_of_missing(relation, columns | map('first')) %}
+    {% if way == 'stage' %}
+        {% do adapter.gate().stage(model) %}
+    {% endif %}
     {% if way == 'fill' %}
         {% do icegate_fill_new_table(built, columns, not_null, select_sql) %}
     {% elif way == 'refill' %}

@@ -15,7 +15,10 @@
     {% if config.get('grants') %}
         {% do adapter.tables().check_grants(relation) %}
     {% endif %}
-    {% set is_table = existing is not none and existing.is_table %}
+    {% if adapter.gate().changes_view(model, existing, select_sql) %}
+        {% do adapter.gate().stage(model) %}
+    {% endif %}
+    {% set is_table = existing is not none and existing.is_table and not adapter.gate().is_staged(model) %}
     {% set built = icegate_beside(relation, 'view') if is_table else relation %}
     {% call statement('main') %}
         {{ get_create_view_as_sql(built, select_sql) }}

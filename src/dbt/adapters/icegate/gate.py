@@ -1,0 +1,244 @@
+"""The gate in a dbt command: it begins before the first node and ends after the last."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any, ClassVar
+
+from dbt.adapters.events.logging import AdapterLogger
+from dbt_common.events.base_types import EventLevel
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.icegate.metadata import embedded_metadata
+from dbt.adapters.icegate.task import (
+    fail_nodes,
+    gated_tables,
+    invocation_id,
+    rehearsal,
+    rehearsed,
+    report_of,
+    retried_invocation,
+    tell_at_end,
+    writes,
+)
+from icegate.errors import IcegateError
+from icegate.gate import refs, staging
+from icegate.gate.build import Build, check_name, hold_alive, is_own_name
+from icegate.gate.decision import Request
+from icegate.gate.guard import guarding
+from icegate.gate.ledger import warm_up
+from icegate.gate.publish import discard, earlier_build, finish, record
+from icegate.gate.report import Report, merge
+from icegate.gate.store import edit, read_tables
+from icegate.gate.summary import describe
+from icegate.tables.changes import Change
+
+logger = AdapterLogger("Icegate")
+
+
+class Gate:
+    """What one dbt command does through the gate; without a build it does nothing."""
+
+    # dbt may be interrupted in a process that goes on: then nobody ended the build.
+    running: ClassVar[Gate | None] = None
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+        self.build: Build | None = None
+        self.gated: dict[str, str] = {}  # unique id -> schema.table
+        self._held = ExitStack()  # the build's locks, and what guards its tables
+        self._rehearsal = ""  # the option that makes it one
+        self._again: set[str] = set()  # nodes that `dbt retry` writes anew, from their beginning
+        self._earlier: list[Report] = []  # of the build that `dbt retry` goes on with
+
+    def holds(self, model: dict[str, Any]) -> bool:
+        """Tell whether a node writes to the branch of the running build."""
+        return self.build is not None and model["unique_id"] in self.gated
+
+    def stage(self, model: dict[str, Any]) -> None:
+        """Build a node's table or view beside the one that readers see, from here on.
+
+        An existing table is cloned; what reads the node in this build reads the staged one.
+        """
+        assert self.build is not None
+        lake, final = self.adapter.embedded_lake, self.gated[model["unique_id"]]
+        as_view = model["config"].get("materialized") == "view"
+        staging.stage(lake, final, self.build.name, as_view=as_view)
+        self._redirect([final])
+
+    def must_stage(self, model: dict[str, Any], changes: list[Change]) -> bool:
+        """Tell whether changes of a table would reach readers before it's published."""
+        open_to_readers = self.holds(model) and not self.is_staged(model)
+        return open_to_readers and any(change.is_seen for change in changes)
+
+    def is_staged(self, model: dict[str, Any]) -> bool:
+        """Tell whether a node's table or view is built beside the one that readers see."""
+        return self.gated.get(model["unique_id"]) in self.adapter.Relation.staged
+
+    def changes_view(self, model: dict[str, Any], existing: Any, sql: str) -> bool:
+        """Tell whether a gated view is new or has another text than the one that readers see."""
+        if not self.holds(model) or self.is_staged(model):
+            return False
+        known = embedded_metadata(self.adapter, existing) if existing is not None else None
+        return known is None or not staging.is_same_view(known, sql)
+
+    def _redirect(self, finals: Iterable[str]) -> None:
+        build = self.build.name if self.build else ""
+        names = {final: staging.staging_name(final, build) for final in finals}
+        self.adapter.Relation.staged = {**self.adapter.Relation.staged, **names}
+
+    def open_branch(self, model: dict[str, Any]) -> None:
+        """Begin the branch of a node's table where its `main` is, before the first write."""
+        if self.build is not None and self.holds(model) and not self.is_staged(model):
+            self._begin_again(model)
+            branch = self.build.branch
+            table = self.gated[model["unique_id"]]
+            edit(self.adapter.embedded_lake, table, lambda old: refs.open_branch(old, branch))
+
+    def _begin_again(self, model: dict[str, Any]) -> None:
+        """Give up what an earlier process wrote, where `dbt retry` can't build on it."""
+        id, branch = model["unique_id"], refs.branch_of(self.build.name if self.build else "")
+        if id not in self._again:
+            return
+        self._again.remove(id)
+
+        def change(old: refs.Metadata) -> refs.Metadata:
+            return refs.without_refs(old, [branch]) if refs.is_overtaken(old, branch) else old
+
+        edit(self.adapter.embedded_lake, self.gated[id], change)
+
+    def is_unborn(self, relation: Any) -> bool:
+        """Tell whether a table has rows neither on `main` nor on the build's branch.
+
+        So is one whose first build was held back; to `is_incremental()` it must not be there.
+        """
+        if self.build is None or relation.is_view or relation.stored is not relation:
+            return False
+        metadata = embedded_metadata(self.adapter, relation)
+        if metadata is None or f"{relation.schema}.{relation.identifier}" not in set(
+            self.gated.values()
+        ):
+            return False
+        return refs.head(metadata) is None and refs.head(metadata, self.build.branch) is None
+
+    def at_hooks(self, task: Any, when: str) -> None:
+        """Begin or end a build: dbt is about to run the hooks before or after all nodes."""
+        if when == "on-run-start":
+            self.begin(task)
+        elif self.build is not None:
+            try:
+                self.end(task)
+            finally:
+                self._leave()
+
+    def begin(self, task: Any) -> None:
+        """Send the writes of gated nodes to the branch of a build."""
+        if Gate.running is not None:
+            Gate.running._leave()
+        self._rehearsal = rehearsal(task)
+        name = "" if self._rehearsal else os.environ.get("ICEGATE_RELEASE", "")
+        retried = "" if self._rehearsal or name else retried_invocation()
+        if not self.adapter.config.credentials.gate or not (name or retried or writes(task)):
+            return
+        check_target(self.adapter.config.credentials, self.adapter.embedded_lake)
+        self.gated = gated_tables(task.manifest.nodes)
+        if not self.gated:
+            return
+        invocation = invocation_id()
+        self._earlier = []
+        if retried:
+            name, self._earlier = earlier_build(self.adapter.embedded_lake, retried)
+            if not name and not writes(task):
+                return
+        named = bool(name) and not (retried and is_own_name(name))
+        # Of a microbatch model that got half through, dbt repeats the other half only.
+        half_done = getattr(task, "batch_map", None) or {}
+        self._again = set() if named or not retried else self.gated.keys() - half_done.keys()
+        self.build = Build(check_name(name) if name else invocation[:8], invocation, named)
+        lake = self.adapter.embedded_lake
+        self._held.enter_context(hold_alive(lake, self.build.name))
+        self._redirect(staging.read_staged(lake, self.gated.values(), self.build.name))
+        Gate.running = self
+        self.build.enter(self._session())
+        self._held.enter_context(guarding(self._is_protected))
+        threading.Thread(target=warm_up, daemon=True).start()  # what publishing imports
+
+    def end(self, task: Any) -> None:
+        """Publish what passed and tell it after dbt's own last line."""
+        build = self.build
+        assert build is not None
+        credentials = self.adapter.config.credentials
+        request = Request(
+            build=build.name,
+            invocation_id=build.invocation_id,
+            command=f"dbt {task.args.which}",
+            target=self.adapter.config.target_name,
+            scope=credentials.gate_scope,
+            require_tests=credentials.gate_require_tests,
+        )
+        lake, report = self.adapter.embedded_lake, report_of(task, self.gated)
+        try:
+            if self._rehearsal:
+                discard(lake, build.name)
+                return tell_at_end(rehearsed(self._rehearsal, report))
+            if build.named:
+                outcome = record(lake, report, request)
+            else:
+                outcome = finish(lake, merge([*self._earlier, report]), request)
+        except IcegateError as error:
+            fail_nodes(task, self.gated, dict.fromkeys(self.gated.values(), str(error)))
+            return
+        back = {t: _BLOCKED.format(t, w) for t, w in outcome.blocked.items()}
+        for verdict in (held.verdict for held in outcome.held):
+            if verdict.root == "untested":  # else dbt has an error of its own to exit with
+                back[verdict.table] = _UNTESTED.format(verdict.table)
+            elif (verdict.cause, verdict.root) == ("downstream", "not_built"):
+                back[verdict.table] = _OUTDATED.format(verdict.table, verdict.by)
+        fail_nodes(task, self.gated, back)
+        level = EventLevel.ERROR if outcome.held or outcome.blocked else EventLevel.INFO
+        tell_at_end(describe(outcome), level)
+
+    def _leave(self) -> None:
+        self.adapter.Relation.staged = {}
+        if self.build is not None:
+            self.build.leave(self._session())
+        self._held.close()
+        self.build = Gate.running = None
+
+    def _is_protected(self, name: str) -> bool:
+        """Tell whether readers have rows of a table that this build must not replace in place."""
+        tables = set(self.gated.values()) - self.adapter.Relation.staged.keys()
+        known = [table for table in tables if f".{name}".endswith(f".{table}")]
+        if "." not in name:
+            known = [table for table in tables if table.endswith(f".{name}")]
+        found = read_tables(self.adapter.embedded_lake, known) if known else ()
+        return any(refs.head(table.metadata) is not None for table in found)
+
+    def _session(self) -> Any:
+        return self.adapter.connections.get_thread_connection().handle.session
+
+
+_BLOCKED = (
+    "cannot publish {}\n  why: {}\n  fix: run `dbt retry`, or build again: on top of what is there"
+)
+_OUTDATED = (  # an error, for else `dbt retry` would leave it as it is
+    "cannot publish {}\n  why: it was built from {}, which can't be published\n"
+    "  fix: run `dbt retry`, or build both again"
+)
+_UNTESTED = (
+    "cannot publish {}\n  why: tests are required in this target, and its own didn't run\n"
+    "  fix: run `dbt build`, which tests what it writes"
+)
+
+
+def check_target(credentials: Any, lake: Any) -> None:
+    """Raise where the target asks for a gate that its catalog can't have."""
+    if credentials.gate and lake is None:
+        raise DbtRuntimeError(
+            "cannot open the gate for this target\n"
+            "  why: it publishes on the embedded catalog only, and this target has another one\n"
+            "  fix: take `gate: true` out of the target"
+        )

@@ -1,0 +1,96 @@
+"""What the processes of a build did: the nodes that they ran and the verdicts of their tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# Statuses of a test that say it ran and doesn't block.
+PASSED = ("pass", "warn")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A model, seed or snapshot that a process ran.
+
+    ``table`` is `schema.name` where the gate holds it, None for views and what isn't gated.
+    ``ancestors`` are the unique ids of all nodes above it, as far as dbt's graph goes; ``head``
+    is where its branch was when the process ended.
+    """
+
+    id: str
+    name: str
+    status: str  # success, error or skipped
+    table: str | None = None
+    ancestors: tuple[str, ...] = ()
+    head: int | None = None
+
+
+@dataclass(frozen=True)
+class TestRun:
+    """A data test that reads a node of the build, run by it or not.
+
+    ``nodes`` are the unique ids of the models that it reads, ``attached`` the one that it's
+    declared on. Status `absent` is one that nobody selected.
+    """
+
+    __test__ = False  # pytest takes every Test… for its own
+
+    id: str
+    name: str
+    nodes: tuple[str, ...]
+    status: str  # pass, warn, fail, error, skipped or absent
+    attached: str | None = None
+    blocks: bool = True  # severity: error
+    failures: int | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is known of a build: nodes and tests by their unique ids."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    tests: dict[str, TestRun] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the report as the ledger keeps it."""
+        return json.dumps(
+            {
+                "nodes": [asdict(node) for node in self.nodes.values()],
+                "tests": [asdict(test) for test in self.tests.values()],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Read what ``to_json`` wrote; keys that a newer version added are left out."""
+        found = json.loads(text)
+        nodes = (_known(Node, row) for row in found["nodes"])
+        tests = (_known(TestRun, row) for row in found["tests"])
+        return cls({n.id: n for n in nodes}, {t.id: t for t in tests})
+
+
+def merge(reports: Iterable[Report]) -> Report:
+    """Return what a build is after all of its processes, the oldest first.
+
+    A table that is written again has to be tested again: what its tests said before is dropped.
+    """
+    nodes: dict[str, Node] = {}
+    tests: dict[str, TestRun] = {}
+    for report in reports:
+        written = {node.id for node in report.nodes.values() if node.status == "success"}
+        for test in report.tests.values():
+            known = tests.get(test.id)
+            if test.status != "absent" or known is None or written & set(test.nodes):
+                tests[test.id] = test
+        for node in report.nodes.values():
+            if node.status != "skipped" or node.id not in nodes:
+                nodes[node.id] = node
+    return Report(nodes, tests)
+
+
+def _known(kind: Any, row: dict[str, Any]) -> Any:
+    names = kind.__dataclass_fields__.keys() & row.keys()
+    return kind(**{k: tuple(row[k]) if isinstance(row[k], list) else row[k] for k in names})

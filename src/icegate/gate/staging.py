@@ -1,0 +1,266 @@
+"""Tables and views that a build can't keep on a branch: those whose form it changes.
+
+A branch isolates rows, not columns or partitioning. So a changed table is written as a clone that
+shares its files, under another name, and at publish its metadata takes the clone's changes over; a
+changed view, or a table that takes a view's place, is built under another name and moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from icegate.catalog import CatalogEntry, list_relations, local_path, read_metadata
+from icegate.gate import refs
+from icegate.gate.refs import WAP_ENABLED, Metadata
+from icegate.gate.store import (
+    Added,
+    Dropped,
+    Moved,
+    Step,
+    StoredTable,
+    make_namespace,
+    move,
+    read_tables,
+)
+from icegate.settings import Lake
+from icegate.tables.metadata import view_version
+
+NAMESPACE = "icegate_staging"
+ORIGIN = "icegate.origin"  # what a clone was made of, to see at publish that it's still so
+HELD = "icegate.held"
+# What stops a clone from deleting files that it shares, and from being gated itself.
+OF_CLONE = {
+    "gc.enabled": "false",
+    WAP_ENABLED: "false",
+    "write.metadata.delete-after-commit.enabled": "false",
+}
+
+
+def staging_name(final: str, build: str) -> str:
+    """Return the name in ``NAMESPACE`` that stands for `schema.table` in a build."""
+    schema, _, name = final.partition(".")
+    # `a__b.c` and `a.b__c` must not meet.
+    apart = f"_{hashlib.sha256(final.encode()).hexdigest()[:6]}" if "__" in final else ""
+    return f"{schema}__{name}{apart}__{build}"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A table or view as a build made it beside the ``final`` one, `schema.name`."""
+
+    final: str
+    entry: CatalogEntry
+    metadata: Metadata
+
+    @property
+    def is_view(self) -> bool:
+        """Tell whether it's a view."""
+        return self.entry.kind == "view"
+
+    @property
+    def is_clone(self) -> bool:
+        """Tell whether its changes go into the table that it was made of."""
+        return ORIGIN in (self.metadata.get("properties") or {})
+
+    @property
+    def stored(self) -> StoredTable:
+        """What there is to edit."""
+        return StoredTable(self.entry, self.metadata)
+
+
+def read_staged(lake: Lake, finals: Iterable[str], build: str) -> dict[str, Staged]:
+    """Return what a build staged, by final name."""
+    names = {staging_name(final, build): final for final in finals}
+    return {
+        names[entry.name]: Staged(names[entry.name], entry, read_metadata(entry))
+        for entry in list_relations(lake, NAMESPACE)
+        if entry.name in names
+    }
+
+
+def stage(lake: Lake, final: str, build: str, *, as_view: bool) -> None:
+    """Make room for a table or view beside the final one; a table that has rows is cloned there.
+
+    The clone has the rows of the build's branch, else those of `main`.
+    """
+    make_namespace(lake, NAMESPACE)
+    for table in read_tables(lake, [final]):
+        head = refs.head(table.metadata, refs.branch_of(build)) or refs.head(table.metadata)
+        if head is not None and not as_view:
+            with suppress(Moved):  # another thread of this build was first
+                move(lake, [_clone(table, staging_name(final, build), head, build)])
+
+
+def _clone(table: StoredTable, name: str, head: int, build: str) -> Added:
+    """Write a table's metadata as that of a new table with one snapshot, which shares its files."""
+    old = table.metadata
+    origin = _origin(old, refs.branch_of(build))
+    new = {
+        **old,
+        "table-uuid": str(uuid.uuid4()),
+        "snapshots": [refs.snapshot(old, head)],
+        "current-snapshot-id": head,
+        "refs": {refs.MAIN: {"snapshot-id": head, "type": "branch"}},
+        "snapshot-log": [],
+        "metadata-log": [],
+        "statistics": [],
+        "partition-statistics": [],
+        "properties": {**(old.get("properties") or {}), **OF_CLONE, ORIGIN: origin},
+    }
+    folder = table.entry.metadata_location.rpartition("/")[0]
+    location = f"{folder}/00000-{uuid.uuid4()}.metadata.json"
+    local_path(location).write_text(json.dumps(new))
+    return Added(NAMESPACE, name, location)
+
+
+def _origin(metadata: Metadata, branch: str) -> str:
+    """Return what a clone's changes count from: they fit only while the table has the same."""
+    numbers = [
+        refs.base_of(metadata, branch) if refs.head(metadata, branch) else refs.head(metadata),
+        metadata.get("last-sequence-number", 0),
+        metadata.get("last-column-id"),
+        *(len(metadata.get(kind) or []) for kind in ("schemas", "partition-specs", "sort-orders")),
+    ]
+    return json.dumps(numbers)
+
+
+def why_not(staged: Staged, now: StoredTable | None, build: str) -> str:
+    """Return why a staged table or view can't be published, or nothing."""
+    if staged.is_clone:
+        if now is None:
+            return "it was dropped after the build had begun"
+        branch = refs.branch_of(build)
+        if _origin(now.metadata, branch) != staged.metadata["properties"][ORIGIN]:
+            return "someone else wrote to it after the build had begun"
+    return ""
+
+
+def reads(staged: Staged, names: Iterable[str]) -> bool:
+    """Tell whether a staged view reads any of these staged names."""
+    return staged.is_view and any(name in _sql(staged.metadata) for name in names)
+
+
+def is_same_view(metadata: Metadata, sql: str) -> bool:
+    """Tell whether what readers see is a view with this text."""
+    return "versions" in metadata and _sql(metadata).split() == sql.split()
+
+
+def hold(staged: Staged) -> Step:
+    """Mark as held back, rather than left by a crash."""
+    properties = {**(staged.metadata.get("properties") or {}), HELD: "true"}
+    return staged.stored.write({**staged.metadata, "properties": properties})
+
+
+def is_held(metadata: Metadata) -> bool:
+    """Tell whether it was held back by a build that ended."""
+    return HELD in (metadata.get("properties") or {})
+
+
+def publish_steps(
+    lake: Lake, staged: Staged, release: int, finals: dict[str, str], stale: Iterable[str]
+) -> list[Step]:
+    """Return what moves a staged table or view into place.
+
+    ``finals`` are the final names of everything staged, by the name that the build used;
+    ``stale`` branches of the table go with it.
+    """
+    there = next((e for e in list_relations(lake) if e.full_name == staged.final), None)
+    schema, _, name = staged.final.partition(".")
+    if staged.is_view:
+        edited = _with_sql(staged.metadata, finals)
+        if there is not None and there.kind == "view":
+            edited = _next_version(read_metadata(there), edited)
+            return [StoredTable(there, edited).write(edited), _dropped(staged.entry)]
+    elif staged.is_clone and there is not None:
+        table = StoredTable(there, read_metadata(there))
+        edited = _tagged(_taken_over(table.metadata, staged.metadata), staged, release)
+        edited = refs.without_refs(edited, list(stale))
+        return [table.write(edited), _dropped(staged.entry)]
+    else:
+        edited = _tagged(_gated(staged.metadata), staged, release)
+    out_of_the_way = [_dropped(there)] if there is not None else []
+    return [*out_of_the_way, staged.stored.write(edited).renamed(schema, name)]
+
+
+def _dropped(entry: CatalogEntry) -> Step:
+    return Dropped(entry.namespace, entry.name, entry.metadata_location)
+
+
+def _tagged(metadata: Metadata, staged: Staged, release: int) -> Metadata:
+    head = refs.head(staged.metadata)
+    if head is None:
+        return metadata
+    return refs.set_tag(refs.set_main(metadata, head), refs.tag_of(release), head)
+
+
+def _gated(metadata: Metadata) -> Metadata:
+    properties = {**(metadata.get("properties") or {}), WAP_ENABLED: "true"}
+    return {**metadata, "properties": {k: v for k, v in properties.items() if k != HELD}}
+
+
+def _taken_over(table: Metadata, new: Metadata) -> Metadata:
+    """Return a table's metadata with what was added to its clone: schemas, specs, snapshots."""
+    own = table.get("properties") or {}
+    properties = {k: v for k, v in new["properties"].items() if k not in (*OF_CLONE, ORIGIN, HELD)}
+    properties |= {k: own[k] for k in OF_CLONE if k in own}
+    taken = {
+        key: new[key]
+        for key in (
+            *("current-schema-id", "last-column-id", "default-spec-id", "last-partition-id"),
+            *("default-sort-order-id", "last-sequence-number", "next-row-id"),
+        )
+        if key in new
+    }
+    ids = {"schemas": "schema-id", "partition-specs": "spec-id", "sort-orders": "order-id"}
+    for kind, id in {**ids, "snapshots": "snapshot-id"}.items():
+        known = {item[id] for item in table.get(kind) or []}
+        added = [item for item in new.get(kind) or [] if item[id] not in known]
+        taken[kind] = [*(table.get(kind) or []), *added]
+    return {**table, **taken, "properties": {**properties, WAP_ENABLED: "true"}}
+
+
+def _sql(view: Metadata) -> str:
+    shown = view_version(view).get("representations") or [{"sql": ""}]
+    return str(shown[0]["sql"])
+
+
+def _with_sql(view: Metadata, finals: dict[str, str]) -> Metadata:
+    """Return a staged view that reads final names, whether or not they are quoted."""
+
+    def final(found: re.Match[str]) -> str:
+        return finals.get(found[1], found[0])
+
+    text = re.sub(rf"`?{NAMESPACE}`?\.`?(\w+)`?", final, _sql(view))
+    version = view_version(view)
+    shown = [{**version["representations"][0], "sql": text}]
+    new: dict[str, Any] = {**version, "representations": shown}
+    versions = [new if v is version else v for v in view["versions"]]
+    properties = {k: v for k, v in (view.get("properties") or {}).items() if k != HELD}
+    return {**view, "versions": versions, "properties": properties}
+
+
+def _next_version(old: Metadata, new: Metadata) -> Metadata:
+    """Return an existing view with what is current in another one as its newest version."""
+    version = view_version(new)
+    schema = next(s for s in new["schemas"] if s["schema-id"] == version["schema-id"])
+    schema_id = max(s["schema-id"] for s in old["schemas"]) + 1
+    version_id = max(v["version-id"] for v in old["versions"]) + 1
+    entry = {"timestamp-ms": version["timestamp-ms"], "version-id": version_id}
+    return {
+        **old,
+        "properties": new["properties"],
+        "schemas": [*old["schemas"], {**schema, "schema-id": schema_id}],
+        "versions": [
+            *old["versions"],
+            {**version, "version-id": version_id, "schema-id": schema_id},
+        ],
+        "version-log": [*old["version-log"], entry],
+        "current-version-id": version_id,
+    }

@@ -1,0 +1,203 @@
+"""Tables of the embedded catalog, and moving the pointers of many of them in one transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from icegate.catalog import CatalogEntry, connected, list_relations, local_path, read_metadata
+from icegate.errors import CatalogError
+from icegate.gate.refs import Metadata, next_metadata
+from icegate.gate.steps import at_step
+from icegate.settings import Lake
+
+
+class Pointer(NamedTuple):
+    """A move of one table or view from one metadata file to the next, and maybe to a new name."""
+
+    namespace: str
+    name: str
+    old_location: str
+    new_location: str
+    new_name: tuple[str, str] | None = None
+
+    def renamed(self, namespace: str, name: str) -> Pointer:
+        """Return the same move to another name."""
+        return self._replace(new_name=(namespace, name))
+
+    def statement(self, catalog: str) -> tuple[str, ...]:
+        """Return the SQL, which returns one row when it did its work, and its values."""
+        to = self.new_name or (self.namespace, self.name)
+        text = (
+            "update iceberg_tables set metadata_location = ?, previous_metadata_location = ?,"
+            f" table_namespace = ?, table_name = ? {_WHERE}"
+        )
+        return text, self.new_location, self.old_location, *to, catalog, *self[:3]
+
+
+class Added(NamedTuple):
+    """A table that wasn't there."""
+
+    namespace: str
+    name: str
+    new_location: str
+
+    def statement(self, catalog: str) -> tuple[str, ...]:
+        """Return the SQL and its values. One without a type is a table."""
+        text = (
+            "insert or ignore into iceberg_tables"
+            " (catalog_name, table_namespace, table_name, metadata_location)"
+            " values (?, ?, ?, ?) returning 1"
+        )
+        return text, catalog, *self
+
+
+class Dropped(NamedTuple):
+    """A table or view that goes; its files stay."""
+
+    namespace: str
+    name: str
+    old_location: str
+
+    def statement(self, catalog: str) -> tuple[str, ...]:
+        """Return the SQL and its values."""
+        return f"delete from iceberg_tables {_WHERE}", catalog, *self
+
+
+_WHERE = (
+    "where catalog_name = ? and table_namespace = ? and table_name = ?"
+    " and metadata_location = ? returning 1"
+)
+
+Step = Pointer | Added | Dropped
+
+
+class Moved(Exception):
+    """Someone else's commit came between reading tables and moving their pointers."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(table)
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table as it was when it was read."""
+
+    entry: CatalogEntry
+    metadata: Metadata
+
+    @property
+    def name(self) -> str:
+        """`schema.table`."""
+        return self.entry.full_name
+
+    def write(self, edited: Metadata) -> Pointer:
+        """Write an edited metadata file beside the present one, which nothing points to yet."""
+        location = self.entry.metadata_location
+        folder, _, file = location.rpartition("/")
+        number = file.partition("-")[0]
+        following = int(number) + 1 if number.isdigit() else 0
+        new = f"{folder}/{following:05d}-{uuid.uuid4()}.metadata.json"
+        if self.entry.kind == "table":
+            edited = next_metadata(edited, location)
+        local_path(new).write_text(json.dumps(edited))
+        return Pointer(self.entry.namespace, self.entry.name, location, new)
+
+
+def read_tables(lake: Lake, names: Collection[str] | None = None) -> Iterator[StoredTable]:
+    """Yield tables by name, `schema.table`, or all of them; one that is gone is left out."""
+    for entry in list_relations(lake):
+        if entry.kind == "table" and (names is None or entry.full_name in names):
+            with suppress(CatalogError):  # of a table that was dropped, or is broken
+                yield StoredTable(entry, read_metadata(entry))
+
+
+def move(lake: Lake, steps: Sequence[Step], undo: Callable[[], None] | None = None) -> None:
+    """Take all steps in one SQL transaction, or none: raise ``Moved``, naming who is in the way.
+
+    Metadata files that nothing points to then are deleted, and ``undo`` is to delete the rest. When
+    the catalog gave no answer it's asked what it did, before anything is deleted.
+    """
+    try:
+        with connected(lake, "rw") as run:
+            run("begin immediate")
+            for step in steps:
+                if not _done(run, *step.statement(lake.catalog)):
+                    run("rollback")
+                    raise Moved(f"{step.namespace}.{step.name}")
+            at_step("moving")
+            run("commit")
+            at_step("moved")
+    except (Moved, CatalogError, sqlite3.Error) as error:
+        if not isinstance(error, Moved) and _took(lake, steps):
+            return
+        for step in steps:
+            if not isinstance(step, Dropped):
+                local_path(step.new_location).unlink(missing_ok=True)
+        if undo is not None:
+            undo()
+        raise
+
+
+def _took(lake: Lake, steps: Sequence[Step]) -> bool:
+    """Tell whether the catalog took the steps, of which one tells all."""
+    new = [step.new_location for step in steps if not isinstance(step, Dropped)]
+    old = [step.old_location for step in steps if isinstance(step, Dropped)]
+    with connected(lake, "ro") as run:
+        for location in new or old:
+            found = run(
+                "select 1 from iceberg_tables"
+                " where metadata_location = ? or previous_metadata_location = ?",
+                location,
+                location,
+            )
+            if found:
+                return bool(new)
+    return not new
+
+
+def _done(run: Any, statement: str, *values: str) -> bool:
+    try:
+        return bool(run(statement, *values))
+    except sqlite3.IntegrityError:  # someone made a table of that name meanwhile
+        return False
+
+
+def make_namespace(lake: Lake, namespace: str) -> None:
+    """Make a schema unless it's there."""
+    with connected(lake, "rw") as run:
+        run(
+            "insert or ignore into iceberg_namespace_properties"
+            " (catalog_name, namespace, property_key, property_value)"
+            " values (?, ?, 'exists', 'true')",
+            lake.catalog,
+            namespace,
+        )
+
+
+def drop_namespace(lake: Lake, namespace: str) -> None:
+    """Drop a schema that has no tables any more."""
+    statement = "delete from iceberg_namespace_properties where catalog_name = ? and namespace = ?"
+    with connected(lake, "rw") as run:
+        run(statement, lake.catalog, namespace)
+
+
+def edit(lake: Lake, name: str, change: Callable[[Metadata], Metadata]) -> None:
+    """Change the metadata of one table, `schema.table`, and again when it moved meanwhile.
+
+    Nothing is written when ``change`` returns what it was given. A table that is gone stays so.
+    """
+    while tables := list(read_tables(lake, [name])):
+        edited = change(tables[0].metadata)
+        if edited is tables[0].metadata:
+            return
+        try:
+            return move(lake, [tables[0].write(edited)])
+        except Moved:
+            continue

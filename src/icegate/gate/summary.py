@@ -1,0 +1,79 @@
+"""The block that ends a build, for people: what was published, what waits and why, what to do."""
+
+from __future__ import annotations
+
+from icegate.gate.decision import Held, Outcome
+
+SHOWN = 10
+
+
+def describe(outcome: Outcome) -> str:
+    """Return the block: one line that says all, and below it each table that waits."""
+    return "\n".join(["", _headline(outcome), *_details(outcome)])
+
+
+def _headline(outcome: Outcome) -> str:
+    parts = []
+    if outcome.published:
+        parts.append(f"{_count(len(outcome.published), 'table')} published{_marks(outcome)}")
+    back = len(outcome.held) + len(outcome.blocked)
+    if back:
+        since = {held.since for held in outcome.held if held.since}
+        when = f" since release {min(since)}" if since else ""
+        parts.append(f"{back} held back{when}: {_first_cause(outcome)}")
+    if outcome.unchanged:
+        parts.append(f"{len(outcome.unchanged)} unchanged")
+    if outcome.waits:
+        parts.append(f"{_count(len(outcome.waits), 'table')} on the branch, none published yet")
+    name = f"release {outcome.release}" if outcome.release else f"build {outcome.build}"
+    return f"{name}: {' · '.join(parts) or 'nothing to publish'}"
+
+
+def _marks(outcome: Outcome) -> str:
+    return f" ({len(outcome.untested)} untested)" if outcome.untested else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' if number != 1 else ''}"
+
+
+def _first_cause(outcome: Outcome) -> str:
+    if not outcome.held:
+        table, why = next(iter(outcome.blocked.items()))
+        return f"{table}: {why}"
+    return cause(outcome.held[0])
+
+
+def cause(held: Held) -> str:
+    """Return in a few words why a table is held back."""
+    verdict = held.verdict
+    rows = f" ({_count(verdict.failures, 'row')})" if verdict.failures else ""
+    where = held.blamed or verdict.by_node.rpartition(".")[2]
+    return {
+        "failed_test": f"a test failed on {where}{rows}",
+        "errored_test": f"a test of {where} couldn't run",
+        "not_run_test": f"a test of {where} wasn't run",
+        "not_built": f"{where} wasn't built",
+        "untested": "tests are required and didn't run",
+    }.get(verdict.root, f"because of {where}")
+
+
+def _details(outcome: Outcome) -> list[str]:
+    lines = []
+    for held in outcome.held[:SHOWN]:
+        more = held.rows or 0
+        waits = f", {_count(more, 'row')} more wait" if more > 0 else ""
+        lines.append(f"  {held.verdict.table}: {cause(held)} [{held.verdict.by}]{waits}")
+    lines += [f"  {table}: {why}" for table, why in outcome.blocked.items()]
+    lines += [f"  {table}: its main is back where it was" for table in outcome.undone]
+    if len(outcome.held) > SHOWN:
+        lines.append(f"  … and {len(outcome.held) - SHOWN} more")
+    if outcome.waits:
+        lines.append(f"  next: icegate release publish {outcome.build}, or reject {outcome.build}")
+    if outcome.held:
+        lines += [
+            f"  look: {outcome.held[0].query}",
+            "  next: repair the data or the model and build again, or `dbt retry`; or accept it: "
+            f'icegate release publish {outcome.build} --accept <test> --reason "…"',
+        ]
+    return lines

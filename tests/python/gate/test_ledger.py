@@ -1,0 +1,374 @@
+"""The ledger's tables, with real PyIceberg on a real catalog."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, make_home
+
+from icegate.catalog import list_namespaces, list_relations, open_catalog, read_metadata
+from icegate.cli.query import parse, run_on_duckdb
+from icegate.errors import CatalogError
+from icegate.gate import ledger, ledger_files
+from icegate.gate.ledger import Event, ReleaseTable
+from icegate.gate.store import Moved, move
+from icegate.settings import Lake
+
+START = datetime(2026, 11, 1, 12, 30, 0, 123456, timezone.utc)
+PYICEBERG, SPARK, BEFORE_VIEWS = "made by PyIceberg", "made by Spark", "of before views"
+
+
+def lake_of(home: Path) -> Lake:
+    return Lake(home=home, warehouse=home / "warehouse")
+
+
+@pytest.fixture
+def own_lake(tmp_path: Path) -> Lake:
+    """A lake that no Spark has seen."""
+    own = lake_of(make_home(tmp_path / "a home"))
+    open_catalog(own).close()
+    return own
+
+
+def event(number: int, name: str = "built", **more: Any) -> Event:
+    return Event(START + timedelta(seconds=number), f"b{number}", name, **more)
+
+
+def table(release: int, name: str = "silver.a") -> ReleaseTable:
+    return ReleaseTable(release, START, f"b{release}", name, 7 + release, None, 1, True, False)
+
+
+def files(lake: Lake) -> list[str]:
+    return sorted(str(path) for path in (lake.warehouse / "icegate").rglob("*.*"))
+
+
+def stored(lake: Lake, name: str = "releases") -> dict[str, Any]:
+    (entry,) = (e for e in list_relations(lake, "icegate") if e.name == name)
+    return read_metadata(entry)
+
+
+def set_property(lake: Lake, name: str, value: str | None) -> None:
+    (entry,) = (e for e in list_relations(lake, "icegate") if e.name == "releases")
+    metadata = read_metadata(entry)
+    metadata["properties"].pop(name, None)
+    metadata["properties"].update({name: value} if value else {})
+    entry.metadata_file.write_text(json.dumps(metadata))
+
+
+def test_without_a_ledger_all_is_empty(tmp_path: Path, own_lake: Lake) -> None:
+    for lake in (own_lake, lake_of(tmp_path / "nowhere")):
+        assert ledger.read_events(lake) == []
+        assert ledger.read_release_tables(lake, 1) == []
+        assert ledger.last_release(lake) == 0
+    assert not own_lake.warehouse.exists()
+    with pytest.raises(CatalogError, match="nothing was built yet"):
+        ledger.append(lake, [event(1)])
+
+
+@pytest.mark.parametrize("kind", [PYICEBERG, SPARK, BEFORE_VIEWS])
+def test_rows_come_back_as_they_were(kind: str, own_lake: Lake) -> None:
+    if kind == SPARK:
+        made = ROOT / ".icegate" / "catalog.db"
+        if not made.exists():
+            pytest.skip("no Spark has run in this checkout yet")
+        for part in ("", "-wal"):
+            if (found := made.with_name(made.name + part)).exists():
+                shutil.copy(found, own_lake.home / found.name)
+    elif kind == BEFORE_VIEWS:
+        with closing(sqlite3.connect(own_lake.catalog_db)) as db:
+            db.execute("alter table iceberg_tables drop column iceberg_type")
+            db.commit()
+    full = event(
+        3,
+        "published",
+        release=12,
+        invocation_id="0a1b",
+        command="dbt build",
+        target="local",
+        who="ann",
+        reason="ünïcode 'quotes'",
+        detail='{"nodes": []}',
+    )
+    tables = [table(12, "silver.b"), table(12), table(11)]
+    ledger.append(own_lake, [full, event(1)], tables)
+    ledger.append(own_lake, [event(2, "rejected")])
+    assert ledger.read_events(own_lake) == [event(1), event(2, "rejected"), full]
+    assert ledger.read_events(own_lake, "b3") == [full]
+    assert ledger.read_events(own_lake, "b4") == []
+    assert ledger.read_release_tables(own_lake) == [table(11), table(12), table(12, "silver.b")]
+    assert ledger.read_release_tables(own_lake, 11) == [table(11)]
+    assert ledger.last_release(own_lake) == 12
+    assert "icegate" in list_namespaces(own_lake)
+
+
+def test_a_path_may_have_all_characters(tmp_path: Path, own_lake: Lake) -> None:
+    odd = lake_of(own_lake.home.rename(tmp_path / "a home #1, 100% (ünï)?"))
+    for number in (1, 2):
+        ledger.append(odd, [event(number)])
+    assert ledger.read_events(odd) == [event(1), event(2)]
+
+
+def test_staged_rows_are_seen_when_their_pointers_move(own_lake: Lake) -> None:
+    ledger.append(own_lake, [event(1, "published", release=1)], [table(1)])
+    staged = ledger.stage(own_lake, [event(2, "published", release=2)], [table(2)])
+    assert [p.name for p in staged.pointers] == ["releases", "release_tables"]
+    assert ledger.read_events(own_lake, "b2") == [] and ledger.last_release(own_lake) == 1
+    move(own_lake, staged.pointers)
+    staged.finish()
+    assert ledger.last_release(own_lake) == 2
+    assert ledger.read_release_tables(own_lake, 2) == [table(2)]
+
+
+def test_what_nobody_will_see_is_deleted(own_lake: Lake) -> None:
+    ledger.append(own_lake, [event(1)], [table(1)])
+    staged = ledger.stage(own_lake, [event(2)], [table(2)])
+    ledger.append(own_lake, [event(3)])
+    before = files(own_lake)
+    with pytest.raises(Moved, match=r"icegate\.releases"):
+        move(own_lake, staged.pointers)
+    staged.discard()
+    gone = set(before) - set(files(own_lake))
+    # Two tables with rows, their manifest, the list of it and the metadata that has them.
+    assert len(gone) == 8
+    assert ledger.read_events(own_lake) == [event(1), event(3)]
+    assert ledger.read_release_tables(own_lake) == [table(1)]
+
+
+def test_rows_are_staged_again_when_another_process_came_first(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.append(own_lake, [event(1)])
+    come_first = iter([event(2), event(3)])
+
+    def late(lake: Lake, pointers: Any) -> None:
+        for other in come_first:
+            with monkeypatch.context() as patch:
+                patch.setattr(ledger, "move", move)
+                ledger.append(lake, [other])
+            break
+        move(lake, pointers)
+
+    monkeypatch.setattr(ledger, "move", late)
+    ledger.append(own_lake, [event(4)])
+    assert ledger.read_events(own_lake) == [event(n) for n in (1, 2, 3, 4)]
+
+
+def test_it_gives_up_at_last(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def taken(*_: Any) -> None:
+        raise Moved("icegate.releases")
+
+    monkeypatch.setattr(ledger, "move", taken)
+    monkeypatch.setattr(ledger.time, "sleep", lambda _: None)
+    with pytest.raises(CatalogError, match="10 times in a row"):
+        ledger.append(own_lake, [event(1)])
+    assert not [path for path in files(own_lake) if path.endswith(("parquet", "avro"))]
+
+
+def append_one(lake: Lake) -> None:
+    ledger.append(lake, [event(2)])
+
+
+def append_many(home: Path, start: Any, first: int) -> None:
+    start.wait()
+    for number in range(first, first + 10):
+        ledger.append(lake_of(home), [event(number)], [table(number)])
+
+
+@pytest.mark.slow
+def test_processes_that_append_at_once_lose_nothing(own_lake: Lake) -> None:
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(2)
+    processes = [
+        context.Process(target=append_many, args=(own_lake.home, start, first)) for first in (0, 10)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert ledger.read_events(own_lake) == [event(number) for number in range(20)]
+    assert ledger.read_release_tables(own_lake) == [table(number) for number in range(20)]
+
+
+@pytest.mark.slow
+def test_a_hundred_appends_leave_few_files_beside_the_rows(own_lake: Lake) -> None:
+    for number in range(1, 101):
+        ledger.append(own_lake, [event(number)])
+    metadata = stored(own_lake)
+    assert len(metadata["snapshots"]) == 20 == len(metadata["metadata-log"])
+    assert len(metadata["snapshot-log"]) == 20
+    names = [Path(path).name for path in files(own_lake) if "/releases/" in path]
+    assert sum(name.endswith(".parquet") for name in names) == 100
+    assert sum(name.endswith(".json") for name in names) == 21
+    assert sum(name.startswith("snap-") for name in names) == 20
+    current = open_catalog(own_lake).load_table("icegate.releases").current_snapshot()
+    assert current is not None
+    listed = current.manifests(ledger_files.local_files())
+    assert len(listed) < 30 < sum(name.endswith(".avro") for name in names) < 80
+    assert metadata["properties"]["commit.manifest-merge.enabled"] == "true"
+    assert ledger.read_events(own_lake) == [event(number) for number in range(1, 101)]
+
+
+@pytest.mark.parametrize("tag", [None, "kept"])
+def test_all_snapshots_that_are_kept_can_be_read(
+    tag: str | None, own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_files, "KEPT_SNAPSHOTS", 3)
+    monkeypatch.setattr(ledger_files, "MERGED_EVERY", 5)
+    catalog = open_catalog(own_lake)
+    for number in range(1, 16):
+        ledger.append(own_lake, [event(number)])
+        found = catalog.load_table("icegate.releases")
+        snapshots = found.metadata.snapshots
+        for snapshot in snapshots:
+            assert len(found.scan(snapshot_id=snapshot.snapshot_id).to_arrow()) == (
+                snapshot.sequence_number
+            )
+        if tag and number == 2:
+            found.manage_snapshots().create_tag(snapshots[-1].snapshot_id, tag).commit()
+    assert [s.sequence_number for s in snapshots] == ([2] if tag else []) + [13, 14, 15]
+    assert list(found.refs()) == ["main"] + ([tag] if tag else [])
+
+
+def test_a_newer_ledger_is_left_alone(own_lake: Lake) -> None:
+    ledger.append(own_lake, [event(1)])
+    set_property(own_lake, ledger.VERSION, "2")
+    for use in (
+        ledger.last_release,
+        ledger.read_events,
+        lambda lake: ledger.append(lake, [event(2)]),
+    ):
+        with pytest.raises(CatalogError, match="update icegate"):
+            use(own_lake)
+
+
+def test_a_table_of_someone_else_is_left_alone(own_lake: Lake) -> None:
+    ledger.append(own_lake, [event(1)])
+    set_property(own_lake, ledger.VERSION, None)
+    with pytest.raises(CatalogError, match="something else made it"):
+        ledger.append(own_lake, [event(2)])
+
+
+def test_an_older_ledger_is_migrated_with_the_next_row(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger.append(own_lake, [event(1)], [table(1)])
+    migrated = []
+
+    def add_a_column(txn: Any, name: str) -> None:
+        from pyiceberg.types import StringType
+
+        migrated.append(name)
+        with txn.update_schema() as update:
+            update.add_column("approved_by", StringType())
+
+    monkeypatch.setattr(ledger, "MIGRATIONS", [add_a_column])
+    assert ledger.read_events(own_lake) == [event(1)]
+    ledger.append(own_lake, [event(2)])
+    ledger.append(own_lake, [event(3)], [table(2)])
+    assert migrated == ["releases", "release_tables"]
+    assert stored(own_lake)["properties"][ledger.VERSION] == "2"
+    assert stored(own_lake)["schemas"][-1]["fields"][-1]["name"] == "approved_by"
+    assert ledger.read_events(own_lake) == [event(1), event(2), event(3)]
+    assert ledger.read_release_tables(own_lake) == [table(1), table(2)]
+
+
+@pytest.fixture
+def read_only(own_lake: Lake) -> Iterator[Lake]:
+    """A lake with an event, on a disk that nobody can write to, root neither."""
+    ledger.append(own_lake, [event(1)])
+    bind = ["mount", "--bind", str(own_lake.home), str(own_lake.home)]
+    if os.geteuid() != 0 or subprocess.run(bind, check=False).returncode != 0:
+        pytest.skip("a disk can be mounted by root only")
+    subprocess.run(["mount", "-o", "remount,bind,ro", str(own_lake.home)], check=True)
+    yield own_lake
+    subprocess.run(["umount", "-l", str(own_lake.home)], check=True)
+
+
+def test_a_disk_that_cannot_be_written(read_only: Lake) -> None:
+    assert ledger.read_events(read_only) == [event(1)]
+    with pytest.raises(CatalogError, match="cannot write the gate's ledger.*\n.*Read-only"):
+        ledger.append(read_only, [event(2)])
+
+
+def test_files_that_are_gone(own_lake: Lake) -> None:
+    ledger.append(own_lake, [event(1)])
+    (rows,) = own_lake.warehouse.rglob("*.parquet")
+    rows.unlink()
+    with pytest.raises(CatalogError, match="cannot read the gate's ledger"):
+        ledger.read_events(own_lake)
+    shutil.rmtree(own_lake.warehouse)
+    with pytest.raises(CatalogError, match="its metadata file isn't there"):
+        ledger.append(own_lake, [event(2)])
+
+
+def test_a_catalog_that_is_no_database(own_lake: Lake) -> None:
+    own_lake.catalog_db.write_bytes(b"no database" * 1000)
+    for use in (
+        ledger.last_release,
+        ledger.read_events,
+        lambda lake: ledger.append(lake, [event(2)]),
+    ):
+        with pytest.raises(CatalogError, match="isn't a whole SQLite database"):
+            use(own_lake)
+
+
+def test_what_is_imported_when(own_lake: Lake) -> None:
+    ledger.append(own_lake, [event(1, "published", release=41)])
+    code = f"""
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from icegate.gate import ledger
+from icegate.settings import Lake
+home = Path({str(own_lake.home)!r})
+lake = Lake(home=home, warehouse=home / "warehouse")
+assert ledger.last_release(lake) == 41
+assert not {{"pyiceberg", "pyarrow", "sqlalchemy"}} & set(sys.modules)
+ledger.warm_up()
+known = set(sys.modules)
+ledger.stage(lake, [ledger.Event(datetime.now(timezone.utc), "b2", "built")])
+assert set(sys.modules) == known and "sqlalchemy" not in known
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_duckdb_reads_it(own_lake: Lake) -> None:
+    for number in (1, 2):
+        ledger.append(own_lake, [event(number)], [table(number)])
+    query = "select r.build, r.at, t.moved from icegate.releases r join icegate.release_tables t"
+    found = run_on_duckdb(own_lake, parse(f"{query} on r.build = t.build order by 1"), 0)
+    assert [tuple(row) for row in found.rows] == [
+        ("b1", event(1).at, True),
+        ("b2", event(2).at, True),
+    ]
+
+
+@pytest.mark.slow
+def test_spark_reads_and_keeps_the_ledger(lake: Lake, spark: Any) -> None:
+    for number in (1, 2, 3):
+        ledger.append(lake, [event(number, "published", release=number)], [table(number)])
+    query = "select release, build, at from icegate.releases order by release"
+    found = [tuple(row) for row in spark.sql(query).collect()]
+    assert [row[:2] for row in found] == [(1, "b1"), (2, "b2"), (3, "b3")]
+    query = "select date_format(min(at), 'yyyy-MM-dd HH:mm:ss.SSSSSS') from icegate.releases"
+    assert spark.sql(query).first()[0] == "2026-11-01 12:30:01.123456"
+    assert spark.sql("select sum(snapshot_id) from icegate.release_tables").first()[0] == 27
+    rewritten = "'icegate.releases', options => map('rewrite-all', 'true')"
+    spark.sql(f"call lake.system.rewrite_data_files({rewritten})")
+    ledger.append(lake, [event(4)])
+    assert [e.build for e in ledger.read_events(lake)] == ["b1", "b2", "b3", "b4"]
+    assert spark.sql("select count(*) from icegate.releases").first()[0] == 4
+    assert ledger.last_release(lake) == 3

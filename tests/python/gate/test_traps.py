@@ -1,0 +1,140 @@
+"""What would reach readers past a branch: replaces, streams, changed columns, changed views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gate.gated import NOT_NULL, GatedProject
+from icegate.gate import refs
+
+pytestmark = pytest.mark.slow
+
+EMPTIES_MAIN = {
+    "writeTo": "frame.writeTo(name).createOrReplace()",
+    "replace": "frame.writeTo(name).replace()",
+    "saveAsTable": "frame.write.mode('overwrite').saveAsTable(name)",
+    "mode": "frame.write.saveAsTable(name, mode='overwrite')",
+    "sql": "session.sql(f'create or replace table {name} as select 1 as id')",
+    "stream": "session.readStream.format('rate').load().writeStream.toTable(name)",
+}
+
+
+@pytest.mark.parametrize("way", EMPTIES_MAIN)
+def test_a_python_model_cannot_replace_what_readers_see(gated: GatedProject, way: str) -> None:
+    gated.values("orders", 10, 20)
+    assert gated.dbt("build").ok
+    gated.write(
+        "models/sly.py",
+        f"""
+        def model(dbt, session):
+            frame, name = session.sql("select 1 as id"), "{gated.schema}.orders"
+            {EMPTIES_MAIN[way]}
+            return frame
+        """,
+    )
+    run = gated.dbt("run", "--select", "sly")
+    assert run.status["sly"] == "error"
+    assert f"{gated.schema}.orders while a build writes to its branch" in run.text
+    assert gated.seen("orders") == [(1, 10), (2, 20)]
+
+
+def test_a_hook_cannot_replace_what_readers_see(gated: GatedProject) -> None:
+    gated.values("orders", 10, 20)
+    assert gated.dbt("build").ok
+    gated.values("orders", 1, post_hook="create or replace table {{ this }} as select 7 as id")
+    run = gated.dbt("build")
+    assert not run.ok and "fix: return the DataFrame" in run.text
+    assert gated.seen("orders") == [(1, 10), (2, 20)]
+
+
+def test_a_write_that_went_to_main_is_put_back_and_said(gated: GatedProject) -> None:
+    gated.values("orders", 10, 20)
+    assert gated.dbt("build").ok
+    unset = "alter table {{ this }} unset tblproperties ('write.wap.enabled')"
+    leak = "insert into {{ this }} values (3, 30)"
+    gated.values("orders", 10, 20, post_hook=[unset, leak])
+    run = gated.dbt("build")
+    assert run.status["orders"] == "error" and "went to its main" in run.text
+    assert gated.seen("orders") == [(1, 10), (2, 20)]
+    assert gated.last_detail()["undone"] == [f"{gated.schema}.orders"]
+    gated.values("orders", 10, 20, 30)
+    assert gated.dbt("build").ok
+    assert gated.seen("orders") == [(1, 10), (2, 20), (3, 30)]
+
+
+def test_changed_columns_reach_readers_with_their_rows(gated: GatedProject) -> None:
+    gated.model("prices", "select 1 as id, 10 as price, 'a' as gone")
+    gated.tests(prices={"price": [{"accepted_values": {"arguments": {"values": ["ten"]}}}]})
+    gated.model("copied", "select * from {{ ref('prices') }}")
+    before = gated.dbt("run")
+    assert before.ok
+    old = gated.metadata("prices")
+    gated.model("prices", "select 1 as id, 'eleven' as price", partition_by=["id"])
+    assert not gated.dbt("build").ok
+    assert gated.columns("prices") == ["id", "price", "gone"]
+    assert gated.seen("prices") == [(1, 10, "a")]
+    gated.model("prices", "select 1 as id, 'ten' as price", partition_by=["id"])
+    assert gated.dbt("build").ok
+    assert gated.seen("prices") == [(1, "ten")] == gated.seen("copied")
+    new = gated.metadata("prices")
+    assert new["table-uuid"] == old["table-uuid"]
+    assert new["partition-specs"] != old["partition-specs"]
+    assert new["properties"].get("gc.enabled") is None and gated.is_wap("prices")
+    assert gated.rows("select * from {s}.prices version as of 'release_1'") == [(1, 10, "a")]
+    assert gated.staged() == []
+
+
+def test_an_incremental_model_drops_a_column_at_publish(gated: GatedProject) -> None:
+    config = {"materialized": "incremental", "on_schema_change": "sync_all_columns"}
+    gated.model("events", "select 1 as id, 5 as amount, 'x' as kind", **config)
+    gated.tests(events=NOT_NULL)
+    assert gated.dbt("build").ok
+    gated.model("events", "select 2 as id, cast(null as int) as amount", **config)
+    assert not gated.dbt("build").ok
+    assert gated.seen("events") == [(1, 5, "x")]
+    gated.model("events", "select 2 as id, 6 as amount", **config)
+    assert gated.dbt("build").ok
+    assert gated.seen("events") == [(1, 5), (2, 6)]
+
+
+def test_a_changed_view_is_seen_at_publish(gated: GatedProject, spark: Any) -> None:
+    gated.values("orders", 10)
+    gated.model("shown", "select id from {{ ref('orders') }}", materialized="view")
+    gated.model("below", "select * from {{ ref('shown') }}")
+    assert gated.dbt("build").ok
+    look = "select * from {s}.shown"
+    assert gated.rows(look) == [(1,)]
+    gated.model("shown", "select amount, id from {{ ref('orders') }}", materialized="view")
+    gated.model("orders", "select 1 as id, cast(null as int) as amount, 3 as more")
+    gated.tests(shown=NOT_NULL)
+    assert not gated.dbt("build").ok
+    assert gated.rows(look) == [(1,)] and gated.seen("orders") == [(1, 10)]
+    gated.model("orders", "select 1 as id, 11 as amount, 3 as more")
+    assert gated.dbt("build").ok
+    assert gated.rows(look) == [(11, 1)] and gated.seen("below") == [(11, 1)]
+    assert gated.staged() == []
+
+
+@pytest.mark.parametrize(("first", "then"), [("view", "table"), ("table", "view")])
+def test_a_table_takes_a_views_place_and_back(gated: GatedProject, first: str, then: str) -> None:
+    gated.tests(turned=NOT_NULL)
+    gated.model("turned", "select 1 as id, 5 as amount", materialized=first)
+    assert gated.dbt("build").ok
+    gated.model("turned", "select 1 as id, cast(null as int) as amount", materialized=then)
+    assert not gated.dbt("build").ok
+    assert gated.rows("select * from {s}.turned") == [(1, 5)]
+    gated.model("turned", "select 1 as id, 6 as amount", materialized=then)
+    run = gated.dbt("build")
+    assert run.ok, run.text
+    assert gated.rows("select * from {s}.turned") == [(1, 6)]
+    assert gated.dbt("build").ok
+
+
+def test_totals_of_a_branch_count_from_what_main_has(gated: GatedProject) -> None:
+    gated.values("orders", 10, 20, materialized="incremental", incremental_strategy="append")
+    assert gated.dbt("build").ok and gated.dbt("build").ok
+    metadata = gated.metadata("orders")
+    found = refs.snapshot(metadata, refs.head(metadata))
+    assert found is not None and found["summary"]["total-records"] == "4"
