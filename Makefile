@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build doctor test test-fast test-long conformance \
+.PHONY: help setup landing build doctor demo-bad-data test test-fast test-long conformance torture \
 	lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -33,6 +33,9 @@ build: $(installed) landing ## build and test bronze, silver and gold; ARGS='--s
 doctor: $(installed) ## look for what is missing or doesn't fit, with the fix
 	@$(python) -m icegate.cli.main doctor
 
+demo-bad-data: $(installed) ## plant bad data, one kind at a time, and show what readers see; ARGS='--faults …'
+	@$(python) python_jobs/demo_bad_data.py $(ARGS)
+
 test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to pytest
 	$(python) -m pytest -m "not long" $(ARGS)
 
@@ -44,6 +47,9 @@ test-long: $(installed) conformance ## run conformance, servers, and what instal
 
 conformance: $(installed) ## run dbt's own suite for adapters; docs/conformance.md lists what isn't clean
 	$(python) -m pytest tests/conformance -n 2 --dist loadscope -p no:cacheprovider
+
+torture: $(installed) ## kill builds in all ways while readers poll main; ARGS="--rounds 10" is CI's size
+	$(python) tests/torture $(ARGS)
 
 lint: lint-python lint-types lint-sql lint-yaml ## check style and types of all that is committed
 

@@ -188,10 +188,10 @@ def _lake(folder: Path) -> Lake:
     return lake
 
 
-def our_side(folder: Path, files: dict[str, str], method: str = "session") -> Side:
+def our_side(folder: Path, files: dict[str, str], method: str = "session", **keys: Any) -> Side:
     """Make our project, on an embedded Spark or on a server of its own (`connect`)."""
     lake = _lake(folder)
-    target = {"type": "icegate", "method": method, "schema": "bench", "memory": MEMORY}
+    target = {"type": "icegate", "method": method, "schema": "bench", "memory": MEMORY, **keys}
     write_project(folder, files, target)
     print(
         f"icegate:   {target | {'threads': THREADS}}, what else it sets is src/icegate/session.py"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from icegate.dbt_process import build, run
 from icegate.errors import IcegateError
-from icegate.packages import DBT, Choice, choose_packages
 from icegate.settings import lake_from_target, load_target
+from packages import Choice, choose_packages
 
 BUILDING = ("build", "run", "seed", "snapshot", "retry")
 
@@ -35,15 +34,16 @@ def run_dbt(
     command = next((arg for arg in dbt_args if not arg.startswith("-")), "")
     try:
         if command in ("deps", "clean"):
-            raise typer.Exit(_run(dbt_args, Choice({})))
+            raise typer.Exit(run(dbt_args, Choice({}).environment(os.environ)))
         project_dir, target_name, target = _target(dbt_args)
         choice = choose_packages(
             project_dir, target_name, standins_allowed=standins_allowed, require_real=require_real
         )
         _announce(choice)
-        exit_code = _run(dbt_args, choice)
+        environ, lake = choice.environment(os.environ), lake_from_target(target, project_dir)
+        gated = command == "build" and target.get("gate")
+        exit_code = build(lake, dbt_args, environ) if gated else run(dbt_args, environ)
         if exit_code == 0 and command in BUILDING and target.get("host") is None:
-            lake = lake_from_target(target, project_dir)
             print(f"\ntables:  {lake.warehouse}\ncatalog: {lake.catalog_db}")
             print(f"look at them: {_near(Path(sys.executable).parent / 'icegate')} tables")
         _announce(choice)
@@ -63,19 +63,6 @@ def _target(dbt_args: list[str]) -> tuple[Path, str, dict[str, Any]]:
     project_dir = Path(known.project_dir).absolute()
     profiles_dir = Path(known.profiles_dir) if known.profiles_dir else None
     return project_dir, *load_target(project_dir, profiles_dir, known.target)
-
-
-def _run(dbt_args: list[str], choice: Choice) -> int:
-    """Run dbt, pass on what would stop it, and return its exit code."""
-    # In a session of its own dbt gets Ctrl-C once, from here, and not from the terminal too:
-    # on the second one it gives up without cleaning up.
-    dbt = subprocess.Popen(
-        [*DBT, *dbt_args], env=choice.environment(os.environ), start_new_session=True
-    )
-    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, lambda number, _: dbt.send_signal(number))
-    exit_code = dbt.wait()
-    return exit_code if exit_code >= 0 else 128 - exit_code
 
 
 def _announce(choice: Choice) -> None:

@@ -14,7 +14,8 @@ from threading import Thread
 
 import pytest
 
-from icegate import packages
+import packages
+from icegate import dbt_process
 from icegate.errors import PackagesError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -142,7 +143,7 @@ def test_our_lock_file_is_the_one_that_dbt_would_write() -> None:
 
 
 def test_standins_carry_the_locked_versions() -> None:
-    assert packages._versions_below(REPOSITORY / "standins") == VERSIONS
+    assert packages.versions_below(REPOSITORY / "standins") == VERSIONS
 
 
 def test_installed_packages_are_used_without_the_hub(project: Path, no_hub: None) -> None:
@@ -248,7 +249,7 @@ def test_a_standin_refuses_another_target_by_itself(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(packages.SWITCH, "1")
-    command = [*packages.DBT, "parse", "--target", "prod"]
+    command = [*dbt_process.DBT, "parse", "--target", "prod"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "target 'prod' never takes them" in done.stdout
@@ -259,7 +260,7 @@ def test_plain_dbt_names_both_ways_out_too(project: Path) -> None:
     profiles = project / "profiles.yml"
     target = "{type: icegate, schema: main}"
     profiles.write_text(f"icegate: {{target: local, outputs: {{local: {target}}}}}\n")
-    command = [*packages.DBT, "parse"]
+    command = [*dbt_process.DBT, "parse"]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "packages.yml names 2, and dbt_packages has 0" in done.stdout
@@ -272,6 +273,8 @@ def test_dbt_never_deletes_the_standins(
     project: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv(packages.SWITCH, "1")
-    done = subprocess.run([*packages.DBT, command], cwd=project, capture_output=True, check=False)
+    done = subprocess.run(
+        [*dbt_process.DBT, command], cwd=project, capture_output=True, check=False
+    )
     assert done.returncode == 0
-    assert packages._versions_below(project / "standins") == VERSIONS
+    assert packages.versions_below(project / "standins") == VERSIONS

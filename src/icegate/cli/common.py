@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from icegate.cli import output
 from icegate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,31 +44,137 @@ Target = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; its shape is in docs/cli.md.")]
 
 
-def find_project(project_dir: Path | None) -> Path:
-    """Return the project folder: the one named, else the nearest with a dbt_project.yml."""
-    if project_dir is not None:
-        return project_dir.absolute()
-    here = Path.cwd()
-    folders = (here, *here.parents)
-    return next((folder for folder in folders if (folder / "dbt_project.yml").is_file()), here)
+@dataclass(frozen=True)
+class Opened:
+    """The options that all commands take, and what they mean: it's read when it is asked for."""
+
+    project_dir: ProjectDir = None
+    profiles_dir: ProfilesDir = None
+    wanted: Target = None
+    as_json: AsJson = False
+
+    @cached_property
+    def project(self) -> Path:
+        """The project folder: the one named, else the nearest with a dbt_project.yml."""
+        if self.project_dir is not None:
+            return self.project_dir.absolute()
+        here = Path.cwd()
+        folders = (here, *here.parents)
+        return next((folder for folder in folders if (folder / "dbt_project.yml").is_file()), here)
+
+    @cached_property
+    def _loaded(self) -> tuple[str, dict[str, Any]]:
+        from icegate.settings import load_target
+
+        return load_target(self.project, self.profiles_dir, self.wanted)
+
+    @property
+    def target(self) -> str:
+        """The name of the target."""
+        return self._loaded[0]
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What the profile says of it."""
+        return self._loaded[1]
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The lake that dbt would use."""
+        from icegate.settings import lake_from_target
+
+        method = self.keys.get("method", "session")
+        local = method == "session" or (method == "connect" and not self.keys.get("host"))
+        if self.keys.get("type") != "icegate" or not local:
+            raise ConfigError(
+                f"cannot use target {self.target!r} here",
+                why="its tables aren't in a catalog on this machine: only `type: icegate` with the "
+                "method `session`, or `connect` without a host, is",
+                fix="name another target with --target",
+            )
+        return lake_from_target(self.keys, self.project)
 
 
-def open_lake(project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> Lake:
-    """Return the lake that dbt would use for these options."""
-    from icegate.settings import lake_from_target, load_target
+class Line(NamedTuple):
+    """A line that stands out in a terminal, by a style of rich."""
 
-    project = find_project(project_dir)
-    name, keys = load_target(project, profiles_dir, target)
-    method = keys.get("method", "session")
-    local = method == "session" or (method == "connect" and not keys.get("host"))
-    if keys.get("type") != "icegate" or not local:
-        raise ConfigError(
-            f"cannot use target {name!r} here",
-            why="its tables aren't in a catalog on this machine: only `type: icegate` with the "
-            "method `session`, or `connect` without a host, is",
-            fix="name another target with --target",
-        )
-    return lake_from_target(keys, project)
+    text: str
+    style: str
+
+
+class Grid(NamedTuple):
+    """Rows to print, and the keys of their columns, blank-separated; empty ones stay out.
+
+    A list of columns is that of a query: printed as it is. ``right`` adds to what has numbers.
+    """
+
+    columns: str | list[str]
+    rows: Sequence[dict[str, Any]]
+    title: str = ""
+    right: Sequence[str] = ()
+
+
+class Shown(NamedTuple):
+    """What a command found: as `--json` has it, and for people; and the exit code.
+
+    ``notes`` are for people too, on the error output, so that what is piped stays clean.
+    """
+
+    facts: Any
+    blocks: Sequence[str | Line | Grid]
+    code: int = 0
+    notes: Sequence[str] = ()
+
+
+def on_lake(run: Callable[..., Shown]) -> Callable[..., None]:
+    """Make a command of a function that takes ``Opened``: its options, and those of all others."""
+    own = [*inspect.signature(run, eval_str=True).parameters.values()][1:]
+    shared = [*inspect.signature(Opened, eval_str=True).parameters.values()]
+
+    def command(**given: Any) -> None:
+        at = Opened(*(given.pop(option.name) for option in shared))
+        present(run(at, **given), at.as_json)
+
+    command.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    command.__name__, command.__doc__, command.__annotations__ = run.__name__, run.__doc__, {}
+    return command
+
+
+def present(shown: Shown, as_json: bool) -> None:
+    """Print what a command found, and end with its exit code."""
+    if as_json:
+        output.print_json(shown.facts)
+    else:
+        for block in shown.blocks:
+            _print(block)
+        for note in shown.notes:
+            output.note(note)
+    if shown.code:
+        raise typer.Exit(shown.code)
+
+
+def _print(block: str | Line | Grid) -> None:
+    if isinstance(block, str):
+        output.print_line(block)
+    elif isinstance(block, Line):
+        output.print_line(*block)
+    elif isinstance(block.columns, list):
+        values = [[*row.values()] for row in block.rows]
+        output.print_rows(block.columns, values, title=block.title)
+    elif block.rows:
+        cells = {key: [_cell(row[key]) for row in block.rows] for key in block.columns.split()}
+        keys = [key for key, column in cells.items() if any(cell != "" for cell in column)]
+        rows = [*zip(*(cells[key] for key in keys), strict=True)]
+        names = [key.replace("_", " ") for key in keys]
+        output.print_rows(names, rows, right=block.right, title=block.title)
+
+
+def _cell(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:%F %T}Z" if isinstance(value, datetime) else value
 
 
 def pick(entries: Sequence[CatalogEntry], patterns: Sequence[str]) -> list[CatalogEntry]:
@@ -87,20 +198,14 @@ def find_entry(entries: Sequence[CatalogEntry], name: str, catalog: str) -> Cata
 
 def unknown_table(name: str, entries: Sequence[CatalogEntry]) -> ConfigError:
     """Make the error for a name that the catalog lacks."""
-    known = [entry.full_name for entry in entries]
-    lowered = name.lower()
-    close = [full for full in known if full.partition(".")[2] == lowered.rpartition(".")[2]]
-    close += difflib.get_close_matches(lowered, [*known, *{e.namespace for e in entries}], n=3)
-    close = list(dict.fromkeys(close))[:3]
-    return ConfigError(
-        f"cannot find table {name!r}",
-        why="the catalog has no such table"
-        if known
-        else "the catalog has no tables yet: nothing was built",
-        fix=f"did you mean {' or '.join(close)}?"
-        if close
-        else ("`icegate tables` lists what is there" if known else "run `dbt build`"),
-    )
+    what = f"cannot find table {name!r}"
+    if not entries:
+        why = "the catalog has no tables yet: nothing was built"
+        return ConfigError(what, why=why, fix="run `dbt build`")
+    known = [*(entry.full_name for entry in entries), *{entry.namespace for entry in entries}]
+    close = " or ".join(difflib.get_close_matches(name.lower(), known))
+    fix = f"did you mean {close}?" if close else "`icegate tables` lists what is there"
+    return ConfigError(what, why="the catalog has no such table", fix=fix)
 
 
 def _matches(entry: CatalogEntry, pattern: str) -> bool:

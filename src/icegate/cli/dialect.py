@@ -38,20 +38,20 @@ def to_duckdb(tree: exp.Expr, limit: int) -> str:
     """Return the query in DuckDB's SQL, cut off after ``limit`` rows unless that is 0."""
     differing = next(_differing(tree), None)
     if differing is not None:
-        raise IcegateError(
-            "cannot run the query by DuckDB",
-            why=f"`{differing.sql(dialect='spark')}` may mean something else there than in Spark",
-            fix=ON_SPARK,
-        )
+        said = differing.sql(dialect="spark")
+        raise not_by_duckdb(f"`{said}` may mean something else there than in Spark")
     query = tree.transform(_keep_dates)
     if limit and isinstance(query, exp.Query) and not query.args.get("limit"):
         query = query.limit(limit)
     try:
         return query.sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)
     except sqlglot.errors.UnsupportedError as error:
-        raise IcegateError(
-            "cannot translate the query for DuckDB", why=str(error), fix=ON_SPARK
-        ) from error
+        raise not_by_duckdb(str(error)) from error
+
+
+def not_by_duckdb(why: str, what: str = "run the query") -> IcegateError:
+    """Make the error for what only Spark can do."""
+    return IcegateError(f"cannot {what} by DuckDB", why=why, fix=ON_SPARK)
 
 
 def function_name(function: exp.Func) -> str:

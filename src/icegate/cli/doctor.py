@@ -6,23 +6,18 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import typer
+from typing import NamedTuple
 
 from icegate.cli import output
-from icegate.cli.common import AsJson, ProfilesDir, ProjectDir, Target, find_project, open_lake
+from icegate.cli.common import Line, Opened, Shown, on_lake
 from icegate.errors import IcegateError
-
-if TYPE_CHECKING:
-    from icegate.settings import Lake
 
 PYTHONS = ((3, 10), (3, 13))
 LOW_DISK, NO_DISK = 1024**3, 200 * 1024**2
 LOCK_WAIT_S = 2  # a commit takes milliseconds, and a person waits for the answer
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+INSTALL = "install this environment again: `pip install --upgrade icegate`"
 
 
 class Finding(NamedTuple):
@@ -34,95 +29,66 @@ class Finding(NamedTuple):
     fix: str = ""
 
 
-@dataclass(frozen=True)
-class Place:
-    """What the options name: a project, and the lake of its target unless that is wrong."""
-
-    project: Path
-    profiles_dir: Path | None
-    target: str | None
-    lake: Lake | None = None
+Found = tuple[str, str] | tuple[str, str, str]  # a finding without the name of its check
 
 
-def doctor(
-    project_dir: ProjectDir = None,
-    profiles_dir: ProfilesDir = None,
-    target: Target = None,
-    as_json: AsJson = False,
-) -> None:
+@on_lake
+def doctor(at: Opened) -> Shown:
     """Check all that a build needs; say how to repair it."""
-    findings = examine(Place(find_project(project_dir), profiles_dir, target))
-    broken = any(finding.status == "fail" for finding in findings)
-    if as_json:
-        output.print_json({"ok": not broken, "findings": [f._asdict() for f in findings]})
-    else:
-        _print_people(findings)
-    if broken:
-        raise typer.Exit(1)
+    findings = examine(at)
+    lines: list[str | Line] = []
+    for found in findings:
+        style = "" if found.status == "ok" else STYLES[found.status]
+        lines.append(Line(f"{found.status.upper():<4}  {found.check:<8}  {found.message}", style))
+        lines += [f"{'':<16}fix: {found.fix}"] if found.fix else []
+    counts = {status: sum(found.status == status for found in findings) for status in STYLES}
+    lines.append(", ".join(f"{count} {status}" for status, count in counts.items()))
+    facts = {"ok": not counts["fail"], "findings": [found._asdict() for found in findings]}
+    return Shown(facts, lines, code=int(counts["fail"] > 0))
 
 
-def examine(place: Place) -> list[Finding]:
-    """Run all checks that make sense at ``place``; one that breaks is a finding, not a crash."""
-    findings = [_isolated(name, check, place) for name, check in MACHINE_CHECKS.items()]
-    if not (place.project / "dbt_project.yml").is_file():
-        return [
-            *findings,
-            Finding(
-                "project",
-                "warn",
-                f"no dbt project in {place.project}: profile, catalog and packages "
-                "weren't looked at",
-                "go to a project, or make one with `icegate init`",
-            ),
-        ]
-    profile = _isolated("profile", _profile, place)
-    findings.append(profile)
-    if profile.status != "fail":
-        lake = open_lake(place.project, place.profiles_dir, place.target)
-        place = Place(place.project, place.profiles_dir, place.target, lake)
-        findings += [_isolated(name, check, place) for name, check in LAKE_CHECKS.items()]
-    return [*findings, _isolated("packages", _packages, place)]
+def examine(at: Opened) -> list[Finding]:
+    """Run all checks that make sense here; one that breaks is a finding, not a crash."""
+    findings = [_isolated(name, check, at) for name, check in MACHINE_CHECKS.items()]
+    if not (at.project / "dbt_project.yml").is_file():
+        what = f"no dbt project in {at.project}: profile, catalog and packages weren't looked at"
+        fix = "go to a project, or make one with `icegate init`"
+        return [*findings, Finding("project", "warn", what, fix)]
+    findings.append(_isolated("profile", _profile, at))
+    if findings[-1].status != "fail":
+        findings += [_isolated(name, check, at) for name, check in LAKE_CHECKS.items()]
+    return [*findings, _isolated("packages", _packages, at)]
 
 
-def _isolated(name: str, check: Callable[[Place], Finding], place: Place) -> Finding:
+def _isolated(name: str, check: Callable[[Opened], Found], at: Opened) -> Finding:
     try:
-        return check(place)
+        return Finding(name, *check(at))
     except IcegateError as error:
         message = f"{error.what}: {error.why}" if error.why else error.what
         return Finding(name, "fail", message, error.fix)
     except ImportError as error:
-        return Finding(
-            name,
-            "fail",
-            f"cannot be looked at: {error}",
-            "install this environment again: `pip install icegate`",
-        )
+        return Finding(name, "fail", f"cannot be looked at: {error}", INSTALL)
     except Exception as error:
-        return Finding(
-            name,
-            "fail",
-            f"cannot be looked at: {type(error).__name__}: {error}",
-            "repair what the message names",
-        )
+        said = f"cannot be looked at: {type(error).__name__}: {error}"
+        return Finding(name, "fail", said, "repair what the message names")
 
 
-def _python(place: Place) -> Finding:
+def _python(at: Opened) -> Found:
     version = sys.version_info
     said = f"{version.major}.{version.minor}.{version.micro} in {sys.prefix}"
     if PYTHONS[0] <= version[:2] <= PYTHONS[1]:
-        return Finding("python", "ok", said)
-    return Finding("python", "fail", said, "use Python 3.10 to 3.13, as pyspark and dbt do")
+        return "ok", said
+    return "fail", said, "use Python 3.10 to 3.13, as pyspark and dbt do"
 
 
-def _versions(place: Place) -> Finding:
+def _versions(at: Opened) -> Found:
     """Compare what is installed with what this package asks for, in its own metadata."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement
 
-    wanted = [Requirement(line) for line in requires("icegate") or []]
     found, wrong = {}, []
-    for need in wanted:
+    for need in map(Requirement, requires("icegate") or []):
         if need.marker and not need.marker.evaluate({"extra": ""}):
             continue
         try:
@@ -134,14 +100,9 @@ def _versions(place: Place) -> Finding:
             wrong.append(f"{need.name} {found[need.name]} isn't {need.specifier}")
     wrong += _mismatched(found)
     if wrong:
-        return Finding(
-            "versions",
-            "fail",
-            "; ".join(wrong),
-            "install this environment again: `pip install --upgrade icegate`",
-        )
+        return "fail", "; ".join(wrong), INSTALL
     shown = ("dbt-core", "dbt-spark", "pyspark", "pyiceberg", "duckdb")
-    return Finding("versions", "ok", ", ".join(f"{name} {found[name]}" for name in shown))
+    return "ok", ", ".join(f"{name} {found[name]}" for name in shown)
 
 
 def _mismatched(found: dict[str, str]) -> list[str]:
@@ -158,136 +119,89 @@ def _mismatched(found: dict[str, str]) -> list[str]:
     return wrong
 
 
-def _java(place: Place) -> Finding:
+def _java(at: Opened) -> Found:
     from icegate.java import find_java
 
     java = find_java()
-    return Finding("java", "ok", f"{java.version} of {java.source}: {java.home}")
+    return "ok", f"{java.version} of {java.source}: {java.home}"
 
 
-def _profile(place: Place) -> Finding:
-    from icegate.settings import load_target
-
-    name, keys = load_target(place.project, place.profiles_dir, place.target)
-    lake = open_lake(place.project, place.profiles_dir, place.target)
+def _profile(at: Opened) -> Found:
+    said = f"target {at.target!r}, catalog {at.lake.catalog!r} in {at.lake.home}"
     from dbt.adapters.icegate.credentials import IcegateCredentials
 
-    given = {key: value for key, value in keys.items() if key not in ("type", "threads")}
+    given = {key: value for key, value in at.keys.items() if key not in ("type", "threads")}
     try:
         IcegateCredentials.from_dict(given)
     except Exception as error:
-        return Finding(
-            "profile",
-            "fail",
-            f"target {name!r}: {error}".replace("\n", " "),
-            "correct it in profiles.yml; docs/profiles.md lists every key",
-        )
-    return Finding("profile", "ok", f"target {name!r}, catalog {lake.catalog!r} in {lake.home}")
+        what = f"target {at.target!r}: {error}".replace("\n", " ")
+        return "fail", what, "correct it in profiles.yml; docs/profiles.md lists every key"
+    return "ok", said
 
 
-def _jars(place: Place) -> Finding:
+def _jars(at: Opened) -> Found:
     from icegate.class_archive import archive_file
     from icegate.session import found_jars
     from icegate.settings import JARS
 
-    lake = _lake(place)
     names = ", ".join(jar.partition(":")[2].replace(":", " ") for jar in JARS)
-    if found_jars(lake) and archive_file(lake).is_file():
-        return Finding("jars", "ok", f"{names}, and Java's class archive")
-    if found_jars(lake):
+    if not found_jars(at.lake):
+        fix = "the first start of Spark downloads them; `python -m icegate.session` does now"
+        return "warn", f"not in {at.lake.ivy} yet: {names}", fix
+    if not archive_file(at.lake).is_file():
         why = f"{names}, without Java's class archive: each start of Spark costs twice the CPU"
-        return Finding("jars", "warn", why, "make it once: `python -m icegate.session`")
-    return Finding(
-        "jars",
-        "warn",
-        f"not in {lake.ivy} yet: {names}",
-        "the first start of Spark downloads them; `python -m icegate.session` does now",
-    )
+        return "warn", why, "make it once: `python -m icegate.session`"
+    return "ok", f"{names}, and Java's class archive"
 
 
-def _home(place: Place) -> Finding:
-    lake = _lake(place)
-    folder = _existing(lake.home)
+def _home(at: Opened) -> Found:
+    folder = _existing(at.lake.home)
     if os.access(folder, os.W_OK | os.X_OK):
-        return Finding("home", "ok", f"{lake.home} can be written")
-    return Finding(
-        "home",
-        "fail",
-        f"this user may not write to {folder}",
-        "give yourself the permission, or set `home:` of the target",
-    )
+        return "ok", f"{at.lake.home} can be written"
+    fix = "give yourself the permission, or set `home:` of the target"
+    return "fail", f"this user may not write to {folder}", fix
 
 
-def _catalog(place: Place) -> Finding:
+def _catalog(at: Opened) -> Found:
     from icegate.catalog import check_catalog, list_relations
 
-    lake = _lake(place).model_copy(update={"catalog_timeout_s": LOCK_WAIT_S})
+    lake = at.lake.model_copy(update={"catalog_timeout_s": LOCK_WAIT_S})
     check_catalog(lake)
     kinds = [entry.kind for entry in list_relations(lake)]
     if not kinds:
-        return Finding("catalog", "ok", "no tables yet: nothing was built")
-    said = (
-        f"{kinds.count('table')} tables, {kinds.count('view')} views, not locked, all files there"
-    )
-    return Finding("catalog", "ok", said)
+        return "ok", "no tables yet: nothing was built"
+    counted = f"{kinds.count('table')} tables, {kinds.count('view')} views"
+    return "ok", f"{counted}, not locked, all files there"
 
 
-def _disk(place: Place) -> Finding:
-    lake = _lake(place)
-    places = {_existing(lake.home), _existing(lake.warehouse)}
+def _disk(at: Opened) -> Found:
+    places = {_existing(at.lake.home), _existing(at.lake.warehouse)}
     free, folder = min((shutil.disk_usage(folder).free, folder) for folder in places)
     said = f"{output.size(free)} free for {folder}"
-    status = "ok" if free >= LOW_DISK else "warn" if free >= NO_DISK else "fail"
-    return Finding("disk", status, said, "" if status == "ok" else "free at least 1 GiB there")
+    if free >= LOW_DISK:
+        return "ok", said
+    return "warn" if free >= NO_DISK else "fail", said, "free at least 1 GiB there"
 
 
-def _packages(place: Place) -> Finding:
+def _packages(at: Opened) -> Found:
     from icegate.packages import SWITCH, are_installed, locked_versions
 
-    if not (place.project / "packages.yml").is_file():
-        return Finding("packages", "ok", "the project asks for none")
+    if not (at.project / "packages.yml").is_file():
+        return "ok", "the project asks for none"
     if os.environ.get(SWITCH) == "1":
-        return Finding(
-            "packages",
-            "warn",
-            f"stand-ins are chosen by {SWITCH}=1: their tests are fewer than the real ones",
-            f"run `dbt deps`, and unset {SWITCH}",
-        )
-    if are_installed(place.project):
-        locked = locked_versions(place.project)
-        return Finding(
-            "packages", "ok", "real: " + ", ".join(f"{k} {v}" for k, v in locked.items())
-        )
-    if (place.project / "standins").is_dir():
-        return Finding(
-            "packages",
-            "warn",
-            "not installed: `make` builds with the stand-ins",
-            f"run `dbt deps`, or set {SWITCH}=1 for runs of dbt by hand",
-        )
-    return Finding(
-        "packages", "fail", "not installed as package-lock.yml has them", "run `dbt deps`"
-    )
-
-
-def _lake(place: Place) -> Lake:
-    if place.lake is None:
-        raise IcegateError("cannot be looked at without a target")
-    return place.lake
+        what = f"stand-ins are chosen by {SWITCH}=1: their tests are fewer than the real ones"
+        return "warn", what, f"run `dbt deps`, and unset {SWITCH}"
+    if are_installed(at.project):
+        locked = locked_versions(at.project)
+        return "ok", f"real: {', '.join(f'{name} {locked[name]}' for name in locked)}"
+    if (at.project / "standins").is_dir():
+        fix = f"run `dbt deps`, or set {SWITCH}=1 for runs of dbt by hand"
+        return "warn", "not installed: `make` builds with the stand-ins", fix
+    return "fail", "not installed as package-lock.yml has them", "run `dbt deps`"
 
 
 def _existing(path: Path) -> Path:
     return next(folder for folder in (path, *path.parents) if folder.exists())
-
-
-def _print_people(findings: list[Finding]) -> None:
-    for finding in findings:
-        line = f"{finding.status.upper():<4}  {finding.check:<8}  {finding.message}"
-        output.print_line(line, style="" if finding.status == "ok" else STYLES[finding.status])
-        if finding.fix:
-            output.print_line(f"{'':<16}fix: {finding.fix}")
-    counts = [f"{sum(f.status == s for f in findings)} {s}" for s in STYLES]
-    output.print_line(", ".join(counts))
 
 
 MACHINE_CHECKS = {"python": _python, "versions": _versions, "java": _java}

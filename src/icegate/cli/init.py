@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from icegate.cli import output
-from icegate.cli.common import AsJson
+from icegate.cli.common import AsJson, Shown, present
 from icegate.errors import ConfigError, IcegateError
 
 SCAFFOLD = Path(__file__).parents[1] / "scaffold"
@@ -24,11 +23,9 @@ def init(
     """Make a new project in the folder NAME that `dbt build` builds."""
     folder = Path(name).absolute()
     files = create_project(folder, name)
-    if as_json:
-        output.print_json({"project": name, "folder": folder, "files": files})
-        return
-    output.print_line(f"made {name} with {len(files)} files")
-    output.print_line(f"next: cd {name} && dbt build && icegate tables")
+    lines = [f"made {name} with {len(files)} files"]
+    lines.append(f"next: cd {name} && dbt build && icegate tables")
+    present(Shown({"project": name, "folder": folder, "files": files}, lines), as_json)
 
 
 def create_project(folder: Path, name: str) -> list[str]:

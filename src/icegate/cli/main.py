@@ -7,8 +7,12 @@ from typing import Annotated
 
 import typer
 
+from icegate.cli.build import build
 from icegate.cli.doctor import doctor
+from icegate.cli.gate import diff, eject, plan, status
 from icegate.cli.init import init
+from icegate.cli.quarantine import quarantine
+from icegate.cli.release import release
 from icegate.cli.server import server
 from icegate.cli.show import show
 from icegate.cli.sql import sql
@@ -43,8 +47,11 @@ def _icegate(
 ) -> None: ...
 
 
-for command in (init, doctor, tables, show, sql):
+for command in (init, doctor, tables, show, sql, status, plan, diff, eject):
     app.command()(command)
+app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
+app.add_typer(release)
+app.add_typer(quarantine)
 app.add_typer(server)
 
 

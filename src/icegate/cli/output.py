@@ -31,16 +31,31 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     writer.writerows(["" if cell is None else text(cell) for cell in row] for row in rows)
 
 
-def print_table(
-    columns: Sequence[str], rows: Sequence[Row], *, right: Sequence[str] = (), title: str = ""
+def print_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: Row = (), title: str = ""
 ) -> None:
-    """Print rows of text; the columns named in ``right`` are aligned to the right."""
-    if is_terminal():
-        _print_rich(columns, rows, right, title)
-        return
+    """Print rows as a table; numbers, and the columns named in ``right``, are to the right."""
+    numbers = [
+        name
+        for name, *values in zip(columns, *rows, strict=True)
+        if name in right or any(isinstance(value, int | float | Decimal) for value in values)
+    ]
+    cells = [[text(cell) for cell in row] for row in rows]
+    if not is_terminal():
+        _print_plain(columns, cells, numbers, title)
+    elif _fits(columns, cells):
+        _print_rich(columns, cells, numbers, title)
+    else:
+        for number, row in enumerate(cells, 1):
+            fields = list(zip(columns, row, strict=True))
+            _print_rich(("column", "value"), fields, (), f"row {number}")
+
+
+def _print_plain(columns: Row, rows: Sequence[Row], right: Row, title: str) -> None:
     if title:
         print(f"\n{title}")
-    cells = [[_one_line(cell) for cell in row] for row in (columns, *rows)]
+    flat = str.maketrans({"\n": "\\n", "\t": " "})
+    cells = [[cell.translate(flat) for cell in row] for row in (columns, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         aligned = [
@@ -50,23 +65,24 @@ def print_table(
         print("  ".join(aligned).rstrip())
 
 
-def print_values(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
-    """Print rows of values as a table, numbers to the right."""
-    numbers = [
-        name
-        for index, name in enumerate(columns)
-        if any(isinstance(row[index], int | float | Decimal) for row in rows)
-    ]
-    cells = [[text(cell) for cell in row] for row in rows]
-    if is_terminal() and not _fits(columns, cells):
-        for number, row in enumerate(cells, 1):
-            fields = list(zip(columns, row, strict=True))
-            print_table(("column", "value"), fields, title=f"row {number}")
-        return
-    print_table(columns, cells, right=numbers, title=title)
+def _print_rich(columns: Row, rows: Sequence[Row], right: Row, title: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if title:
+        console.print(Text(f"\n{title}", style="bold"))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
 
 
-def _fits(columns: Sequence[str], rows: Sequence[Row]) -> bool:
+def _fits(columns: Row, rows: Sequence[Row]) -> bool:
     from rich.console import Console
 
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
@@ -93,18 +109,6 @@ def size(byte_count: int) -> str:
     from rich.filesize import decimal
 
     return decimal(byte_count)
-
-
-def moment(milliseconds: int | None) -> str:
-    """Return a time of Iceberg's metadata in UTC, to the second."""
-    if milliseconds is None:
-        return ""
-    return dt.datetime.fromtimestamp(milliseconds // 1000, dt.timezone.utc).strftime("%F %T")
-
-
-def instant(milliseconds: int | None) -> str | None:
-    """Return a time of Iceberg's metadata as JSON has it."""
-    return moment(milliseconds).replace(" ", "T") + "Z" if milliseconds else None
 
 
 def plain(value: Any) -> Any:
@@ -142,24 +146,3 @@ def text(value: Any) -> str:
     if isinstance(value, dict | list | tuple):
         return json.dumps(plain(value), ensure_ascii=False)
     return str(value)
-
-
-def _print_rich(columns: Sequence[str], rows: Sequence[Row], right: Row, title: str) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    if title:
-        console.print(Text(f"\n{title}", style="bold"))
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
-
-
-def _one_line(cell: str) -> str:
-    return cell.replace("\n", "\\n").replace("\t", " ")

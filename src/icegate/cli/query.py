@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from icegate.catalog import CatalogEntry, check_files, gone_entries, list_relations
 from icegate.cli.common import find_entry
-from icegate.cli.dialect import ON_SPARK, to_duckdb
+from icegate.cli.dialect import ON_SPARK, not_by_duckdb, to_duckdb
 from icegate.errors import ConfigError, IcegateError
 from icegate.settings import Lake
 
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 EXTENSIONS = ("avro", "iceberg")  # manifests are Avro, so that one comes first
 # These take a query but call a program or any method of the JVM.
 NOT_READING = ("reflect", "java_method", "try_reflect")
-METADATA_TABLES = (
-    "snapshots history files manifests partitions refs entries all_data_files all_delete_files "
-    "all_entries all_files all_manifests data_files delete_files metadata_log_entries "
-    "position_deletes changes"
-).split()
-
 
 class Result(NamedTuple):
     """What a query returned; ``cut`` says that there were more rows than asked for."""
@@ -39,6 +33,11 @@ class Result(NamedTuple):
     rows: list[tuple[Any, ...]]
     cut: bool
     engine: str
+
+    @property
+    def named_rows(self) -> list[dict[str, Any]]:
+        """The rows as JSON has them."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 def parse(text: str) -> exp.Expr:
@@ -96,11 +95,7 @@ def run_on_duckdb(lake: Lake, tree: exp.Expr, limit: int) -> Result:
     import duckdb
 
     if not is_query(tree):
-        raise IcegateError(
-            "cannot run this by DuckDB",
-            why="only Spark answers SHOW, DESCRIBE and EXPLAIN",
-            fix=f"use `icegate tables` or `show`, or {ON_SPARK}",
-        )
+        raise not_by_duckdb("only Spark answers SHOW, DESCRIBE and EXPLAIN")
     entries = _named_tables(lake, tree)
     translated = to_duckdb(tree, limit and limit + 1)
     database = _open_duckdb(lake, entries)
@@ -134,12 +129,10 @@ def run_on_spark(lake: Lake, text: str, limit: int) -> Result:
         raise IcegateError(
             "cannot run the query on Spark", why=_first_lines(error), fix="correct the query"
         ) from error
-    zoned = [field.dataType.typeName() == "timestamp" for field in answer.schema.fields]
+    zoned = {i for i, (_, kind) in enumerate(answer.dtypes) if kind == "timestamp"}
     values = [
-        tuple(
-            v.replace(tzinfo=timezone.utc) if z and v else v for v, z in zip(r, zoned, strict=True)
-        )
-        for r in rows[: limit or None]
+        tuple(v.replace(tzinfo=timezone.utc) if i in zoned and v else v for i, v in enumerate(row))
+        for row in rows[: limit or None]
     ]
     return Result(_unique(answer.columns), values, bool(limit and len(rows) > limit), "spark")
 
@@ -155,14 +148,15 @@ def _named_tables(lake: Lake, tree: exp.Expr) -> list[CatalogEntry]:
         name = ".".join(part.name for part in table.parts)
         if name.lower() in defined and not table.db:
             continue
-        _refuse_what_duckdb_cannot(table, name)
+        if table.args.get("version") or table.args.get("when"):
+            why = "it asks for an older version, and DuckDB reads `main` as it is now"
+            raise not_by_duckdb(why, f"read {name}")
+        above = name.removeprefix(f"{lake.catalog}.").rpartition(".")[0]
+        if above in {entry.full_name for entry in known}:
+            raise not_by_duckdb("it is one of Iceberg's metadata tables", f"read {name}")
         entry = find_entry(known, name, lake.catalog)
         if entry.kind == "view":
-            raise IcegateError(
-                f"cannot read {name} by DuckDB",
-                why="it is a view, whose SQL is Spark's",
-                fix=ON_SPARK,
-            )
+            raise not_by_duckdb("it is a view, whose SQL is Spark's", f"read {name}")
         found[entry.full_name] = entry
         if "." in entry.namespace:  # DuckDB has one level of schemas
             table.set("db", exp.to_identifier(entry.namespace, quoted=True))
@@ -171,16 +165,6 @@ def _named_tables(lake: Lake, tree: exp.Expr) -> list[CatalogEntry]:
     if gone_entries(list(found.values())):
         check_files(lake, known)
     return list(found.values())
-
-
-def _refuse_what_duckdb_cannot(table: exp.Table, name: str) -> None:
-    why = ""
-    if name.count(".") > 1 and table.name.lower() in METADATA_TABLES:
-        why = "it is one of Iceberg's metadata tables"
-    if table.args.get("version") or table.args.get("when"):
-        why = "it asks for an older version, and DuckDB reads `main` as it is now"
-    if why:
-        raise IcegateError(f"cannot read {name} by DuckDB", why=why, fix=ON_SPARK)
 
 
 def _open_duckdb(lake: Lake, entries: Sequence[CatalogEntry]) -> duckdb.DuckDBPyConnection:

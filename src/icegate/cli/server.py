@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from icegate.cli import output
-from icegate.cli.common import AsJson, ProfilesDir, ProjectDir, Target, open_lake
+from icegate.cli.common import Opened, Shown, on_lake
 
 if TYPE_CHECKING:
     from icegate.server import Server
@@ -24,74 +24,56 @@ server = typer.Typer(
 
 
 @server.command()
+@on_lake
 def start(
+    at: Opened,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port.", show_default="a free one")
     ] = None,
-    project_dir: ProjectDir = None,
-    profiles_dir: ProfilesDir = None,
-    target: Target = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """Start the server, and return when it answers queries."""
     from icegate.server import differences, start_server
 
-    lake = open_lake(project_dir, profiles_dir, target)
-    if not as_json:
+    if not at.as_json:
         output.note("starting Spark …")
-    running, is_new = start_server(lake, port)
-    if as_json:
-        output.print_json({"started": is_new, **_facts(running)})
-        return
-    output.print_line(f"{'running' if is_new else 'already running'}: {_line(running)}")
-    for difference in differences(lake, running):
-        output.note(f"{difference}; `icegate server stop` and `start` take it over")
+    running, is_new = start_server(at.lake, port)
+    notes = [
+        f"{difference}; `icegate server stop` and `start` take it over"
+        for difference in differences(at.lake, running)
+    ]
     if is_new:
-        output.note("dbt uses it with `method: connect` in a target; `icegate server stop` ends it")
+        notes.append(
+            "dbt uses it with `method: connect` in a target; `icegate server stop` ends it"
+        )
+    line = f"{'running' if is_new else 'already running'}: {_line(running)}"
+    return Shown({"started": is_new, **_facts(running)}, [line], notes=notes)
 
 
 @server.command()
-def stop(
-    project_dir: ProjectDir = None,
-    profiles_dir: ProfilesDir = None,
-    target: Target = None,
-    as_json: AsJson = False,
-) -> None:
+@on_lake
+def stop(at: Opened) -> Shown:
     """Stop the server, and what runs on it."""
     from icegate.server import stop_server
 
-    stopped = stop_server(open_lake(project_dir, profiles_dir, target))
-    if as_json:
-        output.print_json({"stopped": stopped is not None})
-    else:
-        output.print_line(f"stopped: process {stopped.pid}" if stopped else "not running")
+    stopped = stop_server(at.lake)
+    line = f"stopped: process {stopped.pid}" if stopped else "not running"
+    return Shown({"stopped": stopped is not None}, [line])
 
 
 @server.command()
-def status(
-    project_dir: ProjectDir = None,
-    profiles_dir: ProfilesDir = None,
-    target: Target = None,
-    as_json: AsJson = False,
-) -> None:
+@on_lake
+def status(at: Opened) -> Shown:
     """Say whether the server runs; the exit code is 3 when it doesn't."""
     from icegate.server import find_server, log_file
 
-    lake = open_lake(project_dir, profiles_dir, target)
-    found = find_server(lake)
-    listens = found is not None and found.is_listening()
-    if as_json:
-        output.print_json({"running": listens, **(_facts(found) if found else {})})
-    elif found is None:
-        output.print_line("not running")
-    elif not listens:
-        output.print_line(
-            f"process {found.pid} doesn't listen on port {found.port} (yet): see {log_file(lake)}"
-        )
-    else:
-        output.print_line(f"running: {_line(found)}")
-    if not listens:
-        raise typer.Exit(NOT_RUNNING)
+    found = find_server(at.lake)
+    if found is None:
+        return Shown({"running": False}, ["not running"], NOT_RUNNING)
+    if found.is_listening():
+        return Shown({"running": True, **_facts(found)}, [f"running: {_line(found)}"])
+    log = log_file(at.lake)
+    line = f"process {found.pid} doesn't listen on port {found.port} (yet): see {log}"
+    return Shown({"running": False, **_facts(found)}, [line], NOT_RUNNING)
 
 
 def _facts(running: Server) -> dict[str, Any]:
@@ -109,17 +91,9 @@ def _facts(running: Server) -> dict[str, Any]:
 
 def _line(running: Server) -> str:
     facts = _facts(running)
+    hours, rest = divmod(max(0, facts["uptime_s"]), 3600)
+    up = f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
     memory = facts["memory_bytes"]
-    parts = [
-        f"Spark {running.spark}",
-        f"127.0.0.1:{running.port}",
-        f"process {running.pid}",
-        f"up {_duration(facts['uptime_s'])}",
-        *([f"{output.size(memory)} of memory"] if memory else []),
-    ]
-    return ", ".join(parts)
-
-
-def _duration(seconds: int) -> str:
-    hours, rest = divmod(max(0, seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+    used = f", {output.size(memory)} of memory" if memory else ""
+    where = f"127.0.0.1:{running.port}, process {running.pid}"
+    return f"Spark {running.spark}, {where}, up {up}{used}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from icegate.cli import output
-from icegate.cli.common import AsJson, ProfilesDir, ProjectDir, Target, open_lake, pick
+from icegate.cli.common import Grid, Opened, Shown, on_lake, pick
 from icegate.errors import CatalogError
-from icegate.tables.metadata import current_snapshot, row_count, total, view_version
+from icegate.tables.metadata import current_snapshot, moment, row_count, total, view_version
 
 if TYPE_CHECKING:
     from icegate.catalog import CatalogEntry
@@ -28,36 +29,36 @@ class TableFacts:
     files: int | None = None
     delete_files: int | None = None
     bytes: int | None = None
-    changed_at: str | None = None
+    changed_at: datetime | None = None
     snapshot_id: int | None = None
     error: str | None = None
 
 
+@on_lake
 def tables(
+    at: Opened,
     select: Annotated[
         list[str] | None, typer.Argument(help="Schemas or tables, as in `silver '*.dim_*'`.")
     ] = None,
-    project_dir: ProjectDir = None,
-    profiles_dir: ProfilesDir = None,
-    target: Target = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Shown:
     """List tables and views: rows, files, bytes and last change."""
-    from icegate.catalog import check_files, gone_entries, list_relations
+    from icegate.catalog import check_files, list_relations
 
-    lake = open_lake(project_dir, profiles_dir, target)
-    entries = pick(list_relations(lake), select or [])
-    facts = [table_facts(entry) for entry in entries]
-    if as_json:
-        output.print_json({"catalog": lake.catalog, "tables": [asdict(fact) for fact in facts]})
-    elif facts:
-        _print_people(facts)
-    else:
-        output.print_line("no tables yet: run `dbt build`")
-    if any(fact.error for fact in facts):
-        if not as_json and gone_entries(entries):
-            check_files(lake, list_relations(lake))
-        raise typer.Exit(1)
+    entries = list_relations(at.lake)
+    facts = [table_facts(entry) for entry in pick(entries, select or [])]
+    columns, numbers = "table rows files bytes last_change_(UTC)", ("rows", "files", "bytes")
+    blocks: list[str | Grid] = [Grid(columns, [_cells(fact) for fact in facts], right=numbers)]
+    if any(fact.rows_approximate for fact in facts):
+        blocks.append("~ delete files take rows away; only a scan counts them exactly")
+    broken, notes = any(fact.error for fact in facts), []
+    if broken:
+        try:
+            check_files(at.lake, entries)
+        except CatalogError as error:
+            notes = [f"error: {error.render()}"]
+    listed = {"catalog": at.lake.catalog, "tables": [vars(fact) for fact in facts]}
+    none = ["no tables yet: run `dbt build`"]
+    return Shown(listed, blocks if facts else none, code=int(broken), notes=notes)
 
 
 def table_facts(entry: CatalogEntry) -> TableFacts:
@@ -70,8 +71,7 @@ def table_facts(entry: CatalogEntry) -> TableFacts:
     except CatalogError as error:
         return replace(named, error=error.why)
     if entry.kind == "view":
-        changed_ms = view_version(metadata).get("timestamp-ms")
-        return replace(named, changed_at=output.instant(changed_ms))
+        return replace(named, changed_at=moment(view_version(metadata).get("timestamp-ms")))
     snapshot = current_snapshot(metadata)
     if snapshot is None:
         return replace(named, rows=0, files=0, delete_files=0, bytes=0)
@@ -84,27 +84,20 @@ def table_facts(entry: CatalogEntry) -> TableFacts:
         files=total(summary, "data-files"),
         delete_files=total(summary, "delete-files") or 0,
         bytes=total(summary, "files-size"),
-        changed_at=output.instant(snapshot["timestamp-ms"]),
+        changed_at=moment(snapshot["timestamp-ms"]),
         snapshot_id=snapshot["snapshot-id"],
     )
 
 
-def _print_people(facts: list[TableFacts]) -> None:
-    columns = ("table", "rows", "files", "bytes", "last change (UTC)")
-    output.print_table(columns, [_cells(fact) for fact in facts], right=("rows", "files", "bytes"))
-    if any(fact.rows_approximate for fact in facts):
-        output.print_line("~ delete files take rows away; only a scan counts them exactly")
-
-
-def _cells(fact: TableFacts) -> tuple[str, ...]:
-    name = f"{fact.namespace}.{fact.name}"
-    if fact.error:
-        return name, "", "", "", f"error: {fact.error}"
-    changed = (fact.changed_at or "").replace("T", " ").removesuffix("Z")
+def _cells(fact: TableFacts) -> dict[str, str]:
+    cells = dict.fromkeys(("rows", "files", "bytes"), "")
     if fact.kind == "view":
-        return name, "view", "", "", changed
-    rows = "?" if fact.rows is None else f"{'~' * fact.rows_approximate}{fact.rows:,}"
-    files = "?" if fact.files is None else f"{fact.files:,}"
-    if fact.delete_files:
-        files += f" + {fact.delete_files:,} deletes"
-    return name, rows, files, "?" if fact.bytes is None else output.size(fact.bytes), changed
+        cells["rows"] = "view"
+    elif not fact.error:
+        cells["rows"] = "?" if fact.rows is None else f"{'~' * fact.rows_approximate}{fact.rows:,}"
+        cells["files"] = "?" if fact.files is None else f"{fact.files:,}"
+        cells["files"] += f" + {fact.delete_files:,} deletes" if fact.delete_files else ""
+        cells["bytes"] = "?" if fact.bytes is None else output.size(fact.bytes)
+    changed = f"{fact.changed_at:%F %T}" if fact.changed_at else ""
+    last = f"error: {fact.error}" if fact.error else changed
+    return {"table": f"{fact.namespace}.{fact.name}", **cells, "last_change_(UTC)": last}

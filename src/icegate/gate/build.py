@@ -51,12 +51,17 @@ class Build:
         """The branch of each table that it writes to."""
         return branch_of(self.name)
 
+    @property
+    def stamp(self) -> tuple[str, str]:
+        """What each snapshot of this process has in its summary: a key and its value."""
+        return INVOCATION_STAMP, self.invocation_id
+
     def conf(self) -> dict[str, str]:
         """Return what sends a Spark session's writes to the branch, and signs them."""
         return {
             WAP_BRANCH: self.branch,
             f"{STAMP}{BUILD_STAMP}": self.name,
-            f"{STAMP}{INVOCATION_STAMP}": self.invocation_id,
+            f"{STAMP}{self.stamp[0]}": self.stamp[1],
         }
 
     def enter(self, session: Any) -> None:
@@ -102,6 +107,14 @@ def ending(lake: Lake, build: str) -> Iterator[None]:
                 why="it's half built: a process of it is running",
                 fix="wait until that has ended, or stop it",
             ) from error
+        yield
+
+
+@contextmanager
+def hold_table(lake: Lake, build: str, table: str) -> Iterator[None]:
+    """Hold while a node writes a table of a build: no other process of it does."""
+    with _open(lake.home / "builds" / f"{build}.{table}.lock") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from icegate.catalog import list_relations, read_metadata
@@ -13,7 +13,6 @@ from icegate.gate.report import Report
 from icegate.gate.staging import Staged
 from icegate.gate.store import Dropped, StoredTable, read_tables
 from icegate.settings import Lake
-from icegate.tables.metadata import total
 
 
 @dataclass(frozen=True)
@@ -38,20 +37,13 @@ class Candidate:
     @property
     def added_rows(self) -> int | None:
         """How many rows it has more than `main`, as the summaries say."""
-        counts = [self._rows(self.head), self._rows(self.main)]
-        return None if None in counts else counts[0] - counts[1]  # type: ignore[operator]
+        return refs.rows_between(self.table.metadata, self.main, self.head)
 
     def query(self, build: str) -> str:
         """Return the SQL that shows its rows."""
         if self.staged is not None:
             return f"select * from {self.table.name}"
         return f"select * from {self.table.name} version as of '{refs.branch_of(build)}'"
-
-    def _rows(self, snapshot_id: int | None) -> int | None:
-        if snapshot_id is None:
-            return 0
-        found = refs.snapshot(self.table.metadata, snapshot_id)
-        return total(found.get("summary", {}), "records") if found else None
 
 
 def read_lake(lake: Lake) -> dict[str, StoredTable]:
@@ -65,6 +57,7 @@ def candidates(
 ) -> dict[str, Candidate]:
     """Return what a build wrote, by final name."""
     branch = refs.branch_of(build)
+    gated = {node.table for node in report.nodes.values()}  # what isn't is to be on `main`
     found = {
         name: Candidate(
             table,
@@ -74,7 +67,8 @@ def candidates(
             _since(table),
         )
         for name, table in tables.items()
-        if refs.head(table.metadata, branch) is not None or refs.leak(table.metadata, build)
+        if refs.head(table.metadata, branch) is not None
+        or (name in gated and refs.leak(table.metadata, build))
     }
     finals = [node.table for node in report.nodes.values() if node.table]
     for name, staged in staging.read_staged(lake, finals, build).items():
@@ -82,7 +76,7 @@ def candidates(
         main = refs.head(now.metadata) if now else None
         since = _since(now) if now else None
         head = refs.head(staged.metadata)
-        found[name] = Candidate(staged.stored, main, head, main, since, staged)
+        found[name] = Candidate(staged, main, head, main, since, staged)
     return found
 
 
@@ -161,9 +155,3 @@ def stale_staged(
             done = done and (renewed or not staging.is_held(read_metadata(entry)))
         if done:
             yield Dropped(entry.namespace, entry.name, entry.metadata_location)
-
-
-def unpublished_names(found: dict[str, Candidate], published: Iterable[str]) -> set[str]:
-    """Return the staged names of what stays back: a view that reads them can't go first."""
-    gone = set(published)
-    return {c.staged.entry.name for name, c in found.items() if c.staged and name not in gone}

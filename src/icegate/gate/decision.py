@@ -7,13 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from icegate.gate import staging
-from icegate.gate.candidates import (
-    Candidate,
-    blocked,
-    candidates,
-    read_lake,
-    unpublished_names,
-)
+from icegate.gate.candidates import Candidate, blocked, candidates, read_lake
 from icegate.gate.report import Report
 from icegate.gate.store import StoredTable
 from icegate.gate.verdict import Scope, Verdict, decide
@@ -62,6 +56,7 @@ class Outcome:
     waits: list[str] = field(default_factory=list)  # of a named build: until a person ends it
     undone: list[str] = field(default_factory=list)  # whose main was put back
     blocked: dict[str, str] = field(default_factory=dict)  # table -> why it can't be published
+    quarantined: dict[str, int] = field(default_factory=dict)  # rows that its models left out
 
 
 def survey(
@@ -113,7 +108,8 @@ def _sort_out(
             outcome.untested += [name] * verdict.untested
             outcome.accepted += verdict.accepted
     outcome.accepted = sorted(set(outcome.accepted))
-    waiting = unpublished_names(found, outcome.published)
+    staying = [found[name].staged for name in found.keys() - {*outcome.published}]
+    waiting = {staged.entry.name for staged in staying if staged}  # a view must not go before them
     for name in list(outcome.published):
         staged = found[name].staged
         if staged is not None and staging.reads(staged, waiting):

@@ -24,10 +24,11 @@ INSTEAD = {
 
 
 @contextmanager
-def guarding(is_protected: Callable[[str], bool]) -> Iterator[None]:
+def guarding(is_protected: Callable[[str], bool], *, remote: bool) -> Iterator[None]:
     """Refuse in this process what would reach the readers of a protected table.
 
-    ``is_protected`` is asked with a name as its author wrote it.
+    ``is_protected`` is asked with a name as its author wrote it; ``remote`` is a session of Spark
+    Connect.
     """
 
     def check(name: Any, how: str) -> None:
@@ -39,7 +40,7 @@ def guarding(is_protected: Callable[[str], bool]) -> Iterator[None]:
             )
 
     with ExitStack() as stack:
-        for owner, method, before in _watched(check):
+        for owner, method, before in _watched(check, remote):
             original = getattr(owner, method)
             setattr(owner, method, _watching(original, before))
             stack.callback(setattr, owner, method, original)
@@ -60,12 +61,16 @@ def _watching(original: Any, before: Callable[..., None]) -> Any:
     return watched
 
 
-def _watched(check: Callable[[Any, str], None]) -> Iterator[tuple[Any, str, Callable[..., None]]]:
-    """Yield pyspark's classes and methods, and what looks at a call first; of both kinds."""
-    from pyspark.sql import readwriter, session, streaming
-    from pyspark.sql.connect import readwriter as connect_readwriter
-    from pyspark.sql.connect import session as connect_session
-    from pyspark.sql.connect.streaming import readwriter as connect_streaming
+def _watched(
+    check: Callable[[Any, str], None], remote: bool
+) -> Iterator[tuple[Any, str, Callable[..., None]]]:
+    """Yield classes and methods of pyspark, or of Spark Connect, and what looks at a call first."""
+    if remote:  # of the kind that isn't used nothing is imported: that takes a second
+        from pyspark.sql.connect import readwriter, session
+        from pyspark.sql.connect.streaming import readwriter as streaming
+    else:
+        from pyspark.sql import readwriter, session  # type: ignore[no-redef]
+        from pyspark.sql.streaming import readwriter as streaming  # type: ignore[no-redef]
 
     def sql(self: Any, query: Any, *args: Any, **kwargs: Any) -> None:
         found = REPLACE.match(query) if isinstance(query, str) else None
@@ -88,14 +93,11 @@ def _watched(check: Callable[[Any, str], None]) -> Iterator[tuple[Any, str, Call
     def stream(self: Any, name: Any = None, *args: Any, **kwargs: Any) -> None:
         check(name or kwargs.get("tableName") or kwargs.get("path"), "stream into")
 
-    for sessions in (session, connect_session):
-        yield sessions.SparkSession, "sql", sql
-    for writers in (readwriter, connect_readwriter):
-        yield writers.DataFrameWriter, "mode", mode
-        yield writers.DataFrameWriter, "saveAsTable", save
-        yield writers.DataFrameWriterV2, "__init__", table
-        yield writers.DataFrameWriterV2, "createOrReplace", replace
-        yield writers.DataFrameWriterV2, "replace", replace
-    for streams in (streaming.DataStreamWriter, connect_streaming.DataStreamWriter):
-        yield streams, "toTable", stream
-        yield streams, "start", stream
+    yield session.SparkSession, "sql", sql
+    yield readwriter.DataFrameWriter, "mode", mode
+    yield readwriter.DataFrameWriter, "saveAsTable", save
+    yield readwriter.DataFrameWriterV2, "__init__", table
+    yield readwriter.DataFrameWriterV2, "createOrReplace", replace
+    yield readwriter.DataFrameWriterV2, "replace", replace
+    yield streaming.DataStreamWriter, "toTable", stream
+    yield streaming.DataStreamWriter, "start", stream

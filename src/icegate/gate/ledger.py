@@ -1,106 +1,110 @@
-"""The gate's ledger: what became of each build, in two Iceberg tables of the lake's own catalog."""
+"""The gate's ledger: what became of each build, in two Iceberg tables of the lake's own catalog.
+
+PyIceberg writes and reads the rows; it's imported where it's used, as that takes longest of all.
+"""
 
 from __future__ import annotations
 
+import getpass
 import json
-import random
+import os
 import tempfile
-import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icegate.catalog import CatalogEntry, connected, list_relations, local_path, read_metadata
+from icegate.catalog import list_relations, local_path, read_metadata
 from icegate.errors import CatalogError
-from icegate.gate.ledger_files import Change, add_rows, begin, read_rows
-from icegate.gate.ledger_schema import (
-    LAST_RELEASE,
-    NAMESPACE,
-    ROWS,
-    VERSION,
-    Event,
-    ReleaseTable,
-    empty_table,
-)
-from icegate.gate.store import Moved, Pointer, StoredTable, move
+from icegate.gate.refs import Metadata
+from icegate.gate.store import Moved, Step, StoredTable, make_namespace, move, write_new
 from icegate.settings import Lake
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Transaction
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table, Transaction
 
-ATTEMPTS = 10
-
-# The first makes a ledger of version 2 of one of version 1, and so on, in the transaction that
-# then appends: each is called for both tables, with the table's name.
+NAMESPACE = "icegate"
+VERSION = "icegate.ledger-version"
+LAST_RELEASE = "icegate.last-release"
+# The first makes a table of version 2 of one of version 1, and so on, in its next append.
 MIGRATIONS: list[Callable[[Transaction, str], None]] = []
 
 
 @dataclass(frozen=True)
-class Staged:
-    """An append that is written, and that nobody sees before its ``pointers`` move."""
+class Event:
+    """Something that became of a build: one row of `icegate.releases`."""
 
-    changes: list[Change]
-
-    @property
-    def pointers(self) -> list[Pointer]:
-        """What is to move in the catalog, all in one transaction."""
-        return [change.pointer for change in self.changes]
-
-    def finish(self) -> None:
-        """Delete, once the pointers have moved, what nothing needs any more."""
-        for change in self.changes:
-            with suppress(OSError, ValueError):  # litter must not fail what is done
-                change.delete_outdated()
-
-    def discard(self) -> None:
-        """Delete what was written, as the pointers could not be moved."""
-        for change in self.changes:
-            change.delete_written()
+    at: datetime  # with a time zone
+    build: str
+    event: str  # built (a person decides), published, held, rejected, rolled_back or expired
+    release: int | None = None
+    invocation_id: str | None = None
+    command: str | None = None
+    target: str | None = None
+    who: str | None = None
+    reason: str | None = None
+    detail: str | None = None  # JSON
 
 
-def stage(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = ()) -> Staged:
-    """Write rows and the metadata that has them, and leave the catalog as it is.
+@dataclass(frozen=True)
+class ReleaseTable:
+    """A table as a release has it, moved or not: one row of `icegate.release_tables`."""
 
-    Tables that are missing are made, empty, and are there at once: that harms nobody.
+    release: int
+    at: datetime
+    build: str
+    table_name: str  # schema.name
+    snapshot_id: int | None  # None while it has no rows
+    previous_snapshot_id: int | None
+    schema_id: int
+    moved: bool
+    untested: bool
+
+
+ROWS: dict[str, Any] = {"releases": Event, "release_tables": ReleaseTable}
+TYPES = {"datetime": "timestamptz", "str": "string", "int": "long", "bool": "boolean"}
+
+
+def stage(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = ()) -> list[Step]:
+    """Write rows, and return the steps in the catalog that show them.
+
+    A table comes with its first rows. Files of steps that nobody takes stay as orphans.
     """
     rows: dict[str, Sequence[Any]] = {"releases": events, "release_tables": tables}
     with _explained(lake, "write"):
         stored = _stored(lake)
         if len(stored) < len(rows):
-            _create(lake)
-            stored = _stored(lake)
-        return Staged([_append(stored[name], added) for name, added in rows.items() if added])
+            make_namespace(lake, NAMESPACE)
+        return [
+            stored[name].write(_append(name, stored[name].metadata, added))
+            if name in stored
+            else write_new(NAMESPACE, name, _append(name, _empty(lake.warehouse, name), added))
+            for name, added in rows.items()
+            if added
+        ]
 
 
 def append(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = ()) -> None:
     """Add rows to the ledger, once more whenever another process came first."""
-    for attempt in range(1, ATTEMPTS + 1):
-        staged = stage(lake, events, tables)
-        try:
-            move(lake, staged.pointers, undo=staged.discard)
-        except Moved:
-            time.sleep(random.uniform(0, 0.05 * attempt))  # in step they would collide again
-        else:
-            return staged.finish()
-    raise CatalogError(
-        f"cannot write the gate's ledger in {lake.warehouse / NAMESPACE}",
-        why=f"other processes came first, {ATTEMPTS} times in a row",
-        fix="run the command again when they have ended",
-    )
+    while True:
+        with suppress(Moved):
+            return move(lake, stage(lake, events, tables))
 
 
 def read_events(lake: Lake, build: str | None = None) -> list[Event]:
     """Return the events of all builds or of one, the oldest first."""
-    found = _read(lake, "releases", None if build is None else ("build", build))
-    return sorted(found, key=lambda event: event.at)
+    where = "build is not null" if build is None else f"build = '{build}'"
+    return sorted(_read(lake, "releases", where), key=lambda event: event.at)
 
 
 def read_release_tables(lake: Lake, release: int | None = None) -> list[ReleaseTable]:
     """Return the tables of all releases or of one, by release and name."""
-    found = _read(lake, "release_tables", None if release is None else ("release", release))
+    where = "release is not null" if release is None else f"release = {release}"
+    found = _read(lake, "release_tables", where)
     return sorted(found, key=lambda table: (table.release, table.table_name))
 
 
@@ -110,96 +114,108 @@ def last_release(lake: Lake) -> int:
     return int(stored.metadata["properties"].get(LAST_RELEASE, 0)) if stored else 0
 
 
+def who() -> str:
+    """Return who runs this: by name, else by number, as in containers that know no names."""
+    with suppress(KeyError, OSError):
+        return getpass.getuser()
+    return str(os.getuid())
+
+
 def warm_up() -> None:
     """Write rows to nowhere, so that all that a publish has to import is there."""
     row = Event(datetime.now(timezone.utc), "", "")
     with suppress(OSError), tempfile.TemporaryDirectory() as folder:
-        entry = CatalogEntry(NAMESPACE, "releases", "table", f"{folder}/metadata/0.metadata.json")
-        metadata = empty_table("releases", folder)
-        for _ in range(2):  # the second append reads what the first one wrote
-            metadata = _append(StoredTable(entry, metadata), [row]).after
+        first = _append("releases", _empty(Path(folder), "releases"), [row])
+        _append("releases", first, [row])  # it reads what the first one wrote
 
 
 def _stored(lake: Lake) -> dict[str, StoredTable]:
     """Return those of the ledger's tables that are there, none of a version not known here."""
-    found = {}
-    for entry in list_relations(lake, NAMESPACE):
-        if entry.namespace == NAMESPACE and entry.name in ROWS:
-            found[entry.name] = StoredTable(entry, read_metadata(entry))
-            _version(found[entry.name])
-    return found
+    entries = [entry for entry in list_relations(lake, NAMESPACE) if entry.name in ROWS]
+    stored = {entry.name: StoredTable(entry, read_metadata(entry)) for entry in entries}
+    for table in stored.values():
+        if int(table.metadata["properties"][VERSION]) > _newest():
+            raise CatalogError(
+                f"cannot use the gate's ledger {table.name}",
+                why=f"a newer icegate wrote it: this one knows version {_newest()}",
+                fix="update icegate",
+            )
+    return stored
 
 
 def _newest() -> int:
     return len(MIGRATIONS) + 1
 
 
-def _version(stored: StoredTable) -> int:
-    version = int(stored.metadata.get("properties", {}).get(VERSION, 0))
-    if version > _newest():
-        raise CatalogError(
-            f"cannot use the gate's ledger {stored.name}",
-            why=f"a newer icegate wrote it: version {version}, and this one knows {_newest()}",
-            fix="update icegate",
-        )
-    if version < 1:
-        raise CatalogError(
-            f"cannot use {stored.name} as the gate's ledger",
-            why=f"it lacks the property {VERSION}, so something else made it",
-            fix=f"rename it: the schema {NAMESPACE} is the gate's own",
-        )
-    return version
+def _append(name: str, metadata: Metadata, rows: Sequence[Any]) -> Metadata:
+    """Write rows, and return the metadata of the table with them."""
+    import pyarrow as pa
+    from pyiceberg.table.update.snapshot import ExpireSnapshots
 
-
-def _create(lake: Lake) -> None:
-    """Make the tables that are missing; another process that makes them too is no conflict."""
-    if not lake.catalog_db.exists():
-        raise CatalogError(
-            f"cannot write the gate's ledger to the catalog {lake.catalog_db}",
-            why="there is no such file: nothing was built yet",
-            fix="build something first",
-        )
-    with connected(lake, "rw") as run:
-        run(_ADD_NAMESPACE, lake.catalog, NAMESPACE)
-        for name in ROWS:
-            location = f"file:{lake.warehouse}/{NAMESPACE}/{name}"
-            file = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
-            local_path(file).parent.mkdir(parents=True, exist_ok=True)
-            local_path(file).write_text(json.dumps(empty_table(name, location)))
-            if not run(_ADD_TABLE, lake.catalog, NAMESPACE, name, file):
-                local_path(file).unlink()
-
-
-# One without a type is a table; catalogs of before views have no column for it.
-_ADD_TABLE = (
-    "insert or ignore into iceberg_tables"
-    " (catalog_name, table_namespace, table_name, metadata_location)"
-    " values (?, ?, ?, ?) returning 1 as made"
-)
-_ADD_NAMESPACE = (
-    "insert or ignore into iceberg_namespace_properties"
-    " (catalog_name, namespace, property_key, property_value) values (?, ?, 'exists', 'true')"
-)
-
-
-def _append(stored: StoredTable, rows: Sequence[Any]) -> Change:
-    txn = begin(stored)
-    for step in MIGRATIONS[_version(stored) - 1 :]:
-        step(txn, stored.entry.name)
-    last = int(stored.metadata["properties"].get(LAST_RELEASE, 0))
-    last = max(last, *(row.release or 0 for row in rows))
+    properties, txn = metadata["properties"], _open(name, metadata).transaction()
+    for migrate in MIGRATIONS[int(properties[VERSION]) - 1 :]:
+        migrate(txn, name)
+    last = max(int(properties.get(LAST_RELEASE, 0)), *(row.release or 0 for row in rows))
     txn.set_properties({VERSION: str(_newest()), LAST_RELEASE: str(last)})
-    return add_rows(stored, txn, [asdict(row) for row in rows])
+    # The last snapshot has all rows there ever were. Files stay, for whoever is reading them.
+    ExpireSnapshots(txn).older_than(datetime.now(timezone.utc)).commit()
+    schema = txn.table_metadata.schema().as_arrow()
+    txn.append(pa.Table.from_pylist([asdict(row) for row in rows], schema=schema))
+    return {**json.loads(txn.table_metadata.model_dump_json()), "metadata-log": []}
 
 
-def _read(lake: Lake, name: str, equal: tuple[str, Any] | None) -> list[Any]:
-    row = ROWS[name]
+def _read(lake: Lake, name: str, where: str) -> list[Any]:
     with _explained(lake, "read"):
         stored = _stored(lake).get(name)
-        if stored is None:
-            return []
-        columns = [field.name for field in fields(row)]
-        return [row(**found) for found in read_rows(stored, columns, equal)]
+        found = _open(name, stored.metadata).scan(where).to_arrow().to_pylist() if stored else []
+        return [ROWS[name](**row) for row in found]
+
+
+def _empty(warehouse: Path, name: str) -> Metadata:
+    """Return a table without rows, whose columns are the fields of its dataclass."""
+    kinds = {field.name: field.type.split(" | ") for field in fields(ROWS[name])}
+    columns = [
+        {"id": number, "name": column, "type": TYPES[kind], "required": not none}
+        for number, (column, (kind, *none)) in enumerate(kinds.items(), 1)
+    ]
+    return {
+        "format-version": 2,
+        "location": f"file:{warehouse}/{NAMESPACE}/{name}",
+        "last-column-id": len(columns),
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": columns}],
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {
+            VERSION: str(_newest()),
+            "commit.manifest-merge.enabled": "true",  # each append adds a manifest
+            "commit.manifest.min-count-to-merge": "30",
+        },
+    }
+
+
+def _open(name: str, metadata: Metadata) -> Table:
+    from pyiceberg.catalog.noop import NoopCatalog  # the real one would import SQLAlchemy too
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadataUtil
+
+    parsed = TableMetadataUtil.parse_obj(metadata)
+    return Table((name,), parsed, "", local_files(), NoopCatalog("lake"))
+
+
+@cache
+def local_files() -> FileIO:
+    """Return what PyIceberg reads and writes files with."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    class LocalFiles(PyArrowFileIO):
+        """Paths as Iceberg writes them: PyIceberg takes `#` and `?` for parts of an address."""
+
+        @staticmethod
+        def parse_location(location: str, properties: Any = None) -> tuple[str, str, str]:
+            return "file", "", str(local_path(location))
+
+    return LocalFiles()
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -22,6 +21,7 @@ from icegate.gate.candidates import (
     with_heads,
 )
 from icegate.gate.decision import Outcome, Request, survey
+from icegate.gate.history import expired_tags
 from icegate.gate.ledger import Event, ReleaseTable
 from icegate.gate.report import Report
 from icegate.gate.steps import at_step
@@ -107,11 +107,9 @@ def _attempt(lake: Lake, report: Report, request: Request) -> Outcome:
         move(lake, steps)
         return outcome
     event = _event(outcome, with_heads(report, found), request)
-    staged = ledger.stage(lake, [event], rows)
+    steps += ledger.stage(lake, [event], rows)
     at_step("ledger_staged")
-    move(lake, [*steps, *staged.pointers], undo=staged.discard)
-    at_step("cleaning")
-    staged.finish()
+    move(lake, steps)
     return outcome
 
 
@@ -159,7 +157,8 @@ def _edited(
     if moved is not None and moved.head is not None and outcome.release is not None:
         edited = refs.set_main(edited, moved.head)
         edited = refs.set_tag(edited, refs.tag_of(outcome.release), moved.head)
-    leak = refs.leak(table.metadata, outcome.build)
+        edited = refs.without_refs(edited, expired_tags(edited, outcome.release))
+    leak = refs.leak(table.metadata, outcome.build) if table.name in outcome.blocked else None
     if leak is not None and not leak.on_top:
         edited = refs.set_main(edited, leak.before)
         outcome.undone.append(table.name)
@@ -218,7 +217,7 @@ def _event(outcome: Outcome, report: Report, request: Request, event: str = "") 
         invocation_id=request.invocation_id,
         command=request.command,
         target=request.target,
-        who=getpass.getuser(),
+        who=ledger.who(),
         reason=request.reason,
         detail=json.dumps(detail),
     )

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from icegate.catalog import CatalogEntry, list_relations, open_catalog, read_metadata
 from icegate.errors import ConfigError, GateError, did_you_mean
-from icegate.tables.schema import diff
+from icegate.gate import refs
+from icegate.settings import Lake
+from icegate.tables.merge_plan import as_list
+from icegate.tables.metadata import columns as columns_of
+from icegate.tables.schema import same_columns
 from icegate.tables.state import literal, quote
 
+INF = float("inf")
 SUFFIX = "__quarantine"
 FAILED = "icegate_failed"  # beside each row while it's held: the tests that it fails, and why
 # What a quarantine has beside the model's columns, and where a row has it from.
@@ -27,12 +33,10 @@ PACKAGES = {
     "accepted_range": "dbt_utils",
     "expression_is_true": "dbt_utils",
 }
-FAILS_BY_ONE_ROW = {
-    "severity": "error",
-    "error_if": "!=0",
-    "warn_if": "!=0",
-    "fail_calc": "count(*)",
-}
+# What the share of bad rows in one write may be, and their number, where no config says it; the
+# most that a config may say.
+LIMITS = {"quarantine_max_share": (0.1, 1.0), "quarantine_max_rows": (INF, INF)}
+USUAL = {"severity": "error", "error_if": "!=0", "warn_if": "!=0", "fail_calc": "count(*)"}
 
 Columns = Sequence[tuple[str, str]]  # names and types
 
@@ -50,15 +54,14 @@ class Wanted:
     """The configs of a model: types of tests, and how much they may split off of one write."""
 
     model: str
-    types: frozenset[str]
-    max_share: float
-    max_rows: float
+    types: list[str]
+    limits: dict[str, float]
 
     @classmethod
     def of(cls, model: str, config: Mapping[str, Any]) -> Wanted:
         """Read the configs or raise ``ConfigError``."""
-        given = config.get("quarantine") or ()
-        types = PACKAGES if given is True else (given,) if isinstance(given, str) else given
+        given, limits = config.get("quarantine"), {}
+        types = [*PACKAGES] if given is True else as_list(given or None)
         for kind in types:
             if kind not in PACKAGES:
                 raise ConfigError(
@@ -66,29 +69,25 @@ class Wanted:
                     why=f"it takes {', '.join(PACKAGES)}: they judge each row on its own",
                     fix=did_you_mean(str(kind), PACKAGES, "leave it out: the gate still holds it"),
                 )
-        limits = []
-        for key, most, default in (("max_share", 1.0, 0.1), ("max_rows", float("inf"), None)):
-            value = config.get(f"quarantine_{key}")
-            value = (default or most) if value is None else value
+        for key, (usual, most) in LIMITS.items():
+            limits[key] = value = usual if config.get(key) is None else config[key]
             if not isinstance(value, int | float) or not 0 <= value <= most:
                 raise ConfigError(
-                    f"cannot use quarantine_{key} {value!r} of model {model}",
+                    f"cannot use {key} {value!r} of model {model}",
                     why=f"it's a number from 0{' to 1' if most == 1 else ' on'}",
                     fix="correct it",
                 )
-            limits.append(float(value))
-        return cls(model, frozenset(types), *limits)
+        return cls(model, types, limits)
 
     def check(self, bad: int, total: int, by_test: Mapping[str, int], where: str) -> None:
         """Raise where more rows were split off than may be; ``where`` they are now."""
-        over = [f"quarantine_max_share is {self.max_share:g}"] * (bad > 0) * (
-            bad / max(total, 1) > self.max_share
-        ) + [f"quarantine_max_rows is {self.max_rows:g}"] * (bad > self.max_rows)
+        found = {"quarantine_max_share": bad / max(total, 1), "quarantine_max_rows": bad}
+        over = [f"{key} is {limit:g}" for key, limit in self.limits.items() if found[key] > limit]
         if over:
+            tests = (f"{test}: {count:,}" for test, count in by_test.items() if count)
             raise GateError(
                 f"model {self.model} is held back: {bad:,} of its {total:,} rows fail its tests",
-                why=f"{' and '.join(over)}; "
-                + ", ".join(f"{test}: {count:,}" for test, count in by_test.items() if count),
+                why=f"{' and '.join(over)}; {', '.join(tests)}",
                 fix=f"look at them: `select * from {where}`; repair their source or the model, or "
                 "allow for more",
             )
@@ -103,7 +102,7 @@ def fails_by_one_row(config: Mapping[str, Any]) -> bool:
     """Tell whether a single row fails a test: one that only warns wants its rows in the table."""
     return all(
         str(config.get(key) or usual).lower().replace(" ", "") == usual
-        for key, usual in FAILS_BY_ONE_ROW.items()
+        for key, usual in USUAL.items()
     )
 
 
@@ -122,7 +121,7 @@ def _conditions(kind: str, kwargs: Mapping[str, Any]) -> Iterator[str]:
         form = "'{}'" if kwargs.get("quote", True) else "{}"
         yield f"{column} not in ({', '.join(form.format(value) for value in kwargs['values'])})"
     elif kind == "expression_is_true":
-        yield f"not({column} {kwargs['expression']})"
+        yield f"not({column}{' ' * bool(column)}{kwargs['expression']})"
     else:
         equal = "=" if kwargs.get("inclusive", True) else ""
         for key, sign in (("min_value", ">"), ("max_value", "<")):
@@ -145,8 +144,8 @@ def marked(select_sql: str, alias: str, rules: Iterable[Rule]) -> str:
 
 def counting(view: str, tests: Iterable[str]) -> str:
     """Return what counts all rows, those that fail, and those that fail each of the tests."""
-    each = [f"count_if(array_contains({FAILED}.test, {literal(test)}))" for test in tests]
-    return f"select {', '.join(['count(*)', f'count_if(size({FAILED}) > 0)', *each])} from {view}"
+    each = (f", count_if(array_contains({FAILED}.test, {literal(test)}))" for test in tests)
+    return f"select count(*), count_if(size({FAILED}) > 0){''.join(each)} from {view}"
 
 
 def good_rows(view: str, columns: Columns, bad: int, total: int) -> str:
@@ -156,9 +155,17 @@ def good_rows(view: str, columns: Columns, bad: int, total: int) -> str:
     return f"select {', '.join(quote(name) for name, _ in columns)} from {view} {rest}"
 
 
-def filling(
-    table: str, now: Columns, view: str, columns: Columns, release: str, batch: str
-) -> str:
+def batch_of(model: Mapping[str, Any], metadata: refs.Metadata, branch: str) -> str:
+    """Return what of its build a write repeats: a batch, or without one all.
+
+    A batch that came through moved the table, and its bad rows won't be read again.
+    """
+    if model.get("batch"):
+        return str(model["batch"]["id"])
+    return str(refs.head(metadata, branch) or refs.head(metadata) or "")
+
+
+def filling(table: str, now: Columns, view: str, columns: Columns, release: str, batch: str) -> str:
     """Return what puts failing rows into a quarantine, in place of an earlier attempt's.
 
     ``now`` are its columns, ``columns`` the model's.
@@ -189,22 +196,43 @@ def shaping(table: str, now: Columns, columns: Columns, release: str) -> list[st
         )
     if not there:
         own = ((name, kind) for name, (kind, _) in OWN.items())
+        # `replace where` takes whole partitions only; in a newer format PyIceberg can't delete.
         return [
-            f"create table if not exists {table} ({_ddl([*columns, *own])}) using iceberg"
-            " tblproperties ('format-version' = '2')"  # PyIceberg can't delete in a newer one
+            f"create table if not exists {table} ({_ddl([*columns, *own])}) using iceberg "
+            "partitioned by (icegate_release, icegate_batch) tblproperties ('format-version' = '2')"
         ]
-    retyped = [there[n.lower()][0] for n, kind in columns if _differs(kind, there.get(n.lower()))]
-    new = [c for c in columns if c[0].lower() not in there or there[c[0].lower()][0] in retyped]
-    return [
-        *(f"alter table {table} rename column {quote(n)} to {quote(f'{n}_until_{release}')}"
-          for n in retyped),
-        *[f"alter table {table} add columns ({_ddl(new)})"] * bool(new),
-    ]
-
-
-def _differs(kind: str, now: tuple[str, str] | None) -> bool:
-    return now is not None and bool(diff([(now[0], kind)], [now]))
+    new = [c for c in columns if not same_columns([c], [there.get(c[0].lower(), ("", ""))])]
+    old = [there[name.lower()][0] for name, _ in new if name.lower() in there]
+    alter = f"alter table {table}"
+    renamed = [f"{alter} rename column {quote(n)} to {quote(f'{n}_until_{release}')}" for n in old]
+    return [*renamed, f"{alter} add columns ({_ddl(new)})"] if new else []
 
 
 def _ddl(columns: Columns) -> str:
     return ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
+
+
+def quarantines(lake: Lake) -> list[CatalogEntry]:
+    """Return the tables that are a quarantine, whatever else has such a name."""
+    named = [entry for entry in list_relations(lake) if entry.name.endswith(SUFFIX)]
+    return [e for e in named if OWN.keys() <= {c["name"] for c in columns_of(read_metadata(e))}]
+
+
+def kept(lake: Lake, entry: CatalogEntry) -> list[dict[str, Any]]:
+    """Return what is in a quarantine by build, the oldest first; read without a JVM."""
+    wanted = ("icegate_release", "icegate_test", "icegate_at")
+    rows = open_catalog(lake).load_table(entry.full_name).scan(selected_fields=wanted).to_arrow()
+    found = rows.group_by("icegate_release").aggregate(
+        [("icegate_at", "count"), ("icegate_test", "distinct"), ("icegate_at", "min")]
+    )
+    builds = found.rename_columns(["build", "rows", "tests", "since"]).sort_by("since").to_pylist()
+    return [{"table": entry.full_name, **b, "tests": sorted(b["tests"])} for b in builds]
+
+
+def drop(lake: Lake, entry: CatalogEntry, build: str | None) -> None:
+    """Delete what a build put in quarantine, or without one the table."""
+    catalog = open_catalog(lake)
+    if build is None:
+        catalog.purge_table(entry.full_name)
+    else:
+        catalog.load_table(entry.full_name).delete(f"icegate_release == '{build}'")

@@ -5,9 +5,12 @@ As JSON, so that fields which only a newer Iceberg knows survive, format v3's am
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, NamedTuple
+
+from icegate.tables.metadata import ancestry, row_count
 
 MAIN = "main"
 WAP_ENABLED = "write.wap.enabled"
@@ -44,13 +47,13 @@ def snapshot(metadata: Metadata, snapshot_id: int | None) -> Metadata | None:
     return next(found, None)
 
 
-def ancestry(metadata: Metadata, snapshot_id: int | None) -> Iterator[Metadata]:
-    """Yield a snapshot and its ancestors, the newest first, as far as they are kept."""
-    by_id = {s["snapshot-id"]: s for s in metadata.get("snapshots") or []}
-    found = by_id.get(snapshot_id)
-    while found is not None:
-        yield found
-        found = by_id.get(found.get("parent-snapshot-id"))
+def rows_between(metadata: Metadata, old: int | None, new: int | None) -> int | None:
+    """Return how many more rows a snapshot has than another, where their summaries tell."""
+    before, after = (
+        0 if id is None else row_count((snapshot(metadata, id) or {}).get("summary", {}))[0]
+        for id in (old, new)
+    )
+    return None if before is None or after is None else after - before
 
 
 def base_of(metadata: Metadata, branch: str) -> int | None:
@@ -179,11 +182,10 @@ def is_held(metadata: Metadata, branch: str) -> bool:
 
 def releases(metadata: Metadata) -> dict[int, int]:
     """Return the releases that have a tag here, with its snapshot id, the oldest first."""
-    found = (metadata.get("refs") or {}).items()
     numbers = {
         int(name.removeprefix(TAG_PREFIX)): ref["snapshot-id"]
-        for name, ref in found
-        if name.startswith(TAG_PREFIX) and name.removeprefix(TAG_PREFIX).isdigit()
+        for name, ref in (metadata.get("refs") or {}).items()
+        if ref["type"] == "tag" and re.fullmatch(rf"{TAG_PREFIX}[0-9]+", name)
     }
     return dict(sorted(numbers.items()))
 

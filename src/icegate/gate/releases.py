@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from icegate.gate.report import PASSED, Report, merge
 from icegate.gate.store import Dropped, Step, StoredTable, move
 from icegate.gate.verdict import Scope
 from icegate.settings import Lake
+from icegate.tables.metadata import moment
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Edits(NamedTuple):
     tables: Mapping[str, Metadata]
     events: Sequence[Event] = ()
     rows: Sequence[ReleaseTable] = ()
-    dropped: Iterable[CatalogEntry] = ()
+    dropped: Sequence[CatalogEntry] = ()
+    result: Any = None  # what to tell of it
 
 
 def open_builds(lake: Lake) -> list[OpenBuild]:
@@ -73,13 +74,9 @@ def open_builds(lake: Lake) -> list[OpenBuild]:
         tables[_build_of(entry)].append(entry.full_name)
         held |= {_build_of(entry)} if staging.is_held(read_metadata(entry)) else set()
     return [
-        OpenBuild(build, _state(lake, build, build in held), tables[build], _time(written[build]))
+        OpenBuild(build, _state(lake, build, build in held), tables[build], moment(written[build]))
         for build in sorted(tables, key=lambda build: -written[build])
     ]
-
-
-def _time(milliseconds: int) -> datetime | None:
-    return datetime.fromtimestamp(milliseconds // 1000, timezone.utc) if milliseconds else None
 
 
 def _build_of(staged: CatalogEntry) -> str:
@@ -93,6 +90,16 @@ def _state(lake: Lake, build: str, held: bool) -> str:
     return "held back" if held else ended
 
 
+def check_idle(build: OpenBuild, what: str) -> None:
+    """Raise ``GateError`` while a process of a build runs."""
+    if build.state == "running":
+        raise GateError(
+            f"cannot {what}",
+            why=f"build {build.name} is half built: a process of it is running",
+            fix="wait until that has ended",
+        )
+
+
 def find(lake: Lake, name: str) -> Found:
     """Return the build of this name, or of the release with this number; raises ``ConfigError``."""
     events, waiting = ledger.read_events(lake), {b.name: b for b in open_builds(lake)}
@@ -100,14 +107,13 @@ def find(lake: Lake, name: str) -> Found:
     if name in known:
         of_build = [event for event in events if event.build == name]
         return Found(name, None, of_build, waiting.get(name))
-    last = max((event.release or 0 for event in events), default=0)
-    if name.isdecimal():
-        of_release = [event for event in events if event.release == int(name)]
-        if of_release:
-            build = of_release[0].build
-            return Found(build, int(name), of_release, waiting.get(build))
-    else:
+    of_release = [event for event in events if str(event.release) == name]
+    if of_release:
+        build = of_release[0].build
+        return Found(build, int(name), of_release, waiting.get(build))
+    if not name.isdecimal():
         check_name(name)
+    last = max((event.release or 0 for event in events), default=0)
     raise ConfigError(
         f"cannot find release or build {name!r}",
         why=f"the last release is {last}" if name.isdecimal() else "no release or branch names it",
@@ -223,33 +229,32 @@ def _drop(lake: Lake, builds: Mapping[str, str], target: str, command: str) -> N
 def event(kind: str, build: str, target: str, command: str, **more: Any) -> Event:
     """Return an event of now, by the person who runs `icegate release <command>`."""
     command, now = f"icegate release {command}", datetime.now(timezone.utc)
-    return Event(now, build, kind, command=command, target=target, who=getpass.getuser(), **more)
+    return Event(now, build, kind, command=command, target=target, who=ledger.who(), **more)
 
 
 def apply(
     lake: Lake, plan: Callable[[dict[str, StoredTable]], Edits], *, dry_run: bool = False
-) -> None:
+) -> Any:
     """Make the changes that ``plan`` makes of the tables, all at once, with the ledger's rows.
 
-    It is asked again when someone else moved one of them meanwhile.
+    It is asked again when someone else moved one of them meanwhile. Return its last result.
     """
 
-    def attempt() -> None:
+    def attempt() -> Any:
         tables = read_lake(lake)
         edits = plan(tables)
-        if dry_run:
-            return
         steps: list[Step] = [
             tables[name].write(edited)
             for name, edited in edits.tables.items()
             if edited != tables[name].metadata
         ]
         steps += [Dropped(*entry[:2], entry.metadata_location) for entry in edits.dropped]
-        staged = ledger.stage(lake, edits.events, edits.rows) if edits.events else ledger.Staged([])
-        move(lake, [*steps, *staged.pointers], undo=staged.discard)
-        staged.finish()
+        if edits.events:
+            steps += ledger.stage(lake, edits.events, edits.rows)
+        move(lake, steps)
+        return edits.result
 
-    if dry_run:
-        attempt()
-    else:
-        in_a_gap(lake, "change the tables", attempt)
+    edits = plan(read_lake(lake))
+    if dry_run or not (edits.tables or edits.events or edits.dropped):
+        return edits.result
+    return in_a_gap(lake, "change the tables", attempt)

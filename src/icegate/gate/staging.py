@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from icegate.catalog import CatalogEntry, list_relations, local_path, read_metadata
+from icegate.catalog import CatalogEntry, list_relations, read_metadata
 from icegate.gate import refs
 from icegate.gate.refs import WAP_ENABLED, Metadata
 from icegate.gate.store import (
@@ -28,6 +28,7 @@ from icegate.gate.store import (
     make_namespace,
     move,
     read_tables,
+    write_new,
 )
 from icegate.settings import Lake
 from icegate.tables.metadata import view_version
@@ -52,12 +53,10 @@ def staging_name(final: str, build: str) -> str:
 
 
 @dataclass(frozen=True)
-class Staged:
+class Staged(StoredTable):
     """A table or view as a build made it beside the ``final`` one, `schema.name`."""
 
     final: str
-    entry: CatalogEntry
-    metadata: Metadata
 
     @property
     def is_view(self) -> bool:
@@ -69,17 +68,12 @@ class Staged:
         """Tell whether its changes go into the table that it was made of."""
         return ORIGIN in (self.metadata.get("properties") or {})
 
-    @property
-    def stored(self) -> StoredTable:
-        """What there is to edit."""
-        return StoredTable(self.entry, self.metadata)
-
 
 def read_staged(lake: Lake, finals: Iterable[str], build: str) -> dict[str, Staged]:
     """Return what a build staged, by final name."""
     names = {staging_name(final, build): final for final in finals}
     return {
-        names[entry.name]: Staged(names[entry.name], entry, read_metadata(entry))
+        names[entry.name]: Staged(entry, read_metadata(entry), names[entry.name])
         for entry in list_relations(lake, NAMESPACE)
         if entry.name in names
     }
@@ -114,10 +108,7 @@ def _clone(table: StoredTable, name: str, head: int, build: str) -> Added:
         "partition-statistics": [],
         "properties": {**(old.get("properties") or {}), **OF_CLONE, ORIGIN: origin},
     }
-    folder = table.entry.metadata_location.rpartition("/")[0]
-    location = f"{folder}/00000-{uuid.uuid4()}.metadata.json"
-    local_path(location).write_text(json.dumps(new))
-    return Added(NAMESPACE, name, location)
+    return write_new(NAMESPACE, name, new)
 
 
 def _origin(metadata: Metadata, branch: str) -> str:
@@ -155,7 +146,7 @@ def is_same_view(metadata: Metadata, sql: str) -> bool:
 def hold(staged: Staged) -> Step:
     """Mark as held back, rather than left by a crash."""
     properties = {**(staged.metadata.get("properties") or {}), HELD: "true"}
-    return staged.stored.write({**staged.metadata, "properties": properties})
+    return staged.write({**staged.metadata, "properties": properties})
 
 
 def is_held(metadata: Metadata) -> bool:
@@ -186,7 +177,7 @@ def publish_steps(
     else:
         edited = _tagged(_gated(staged.metadata), staged, release)
     out_of_the_way = [_dropped(there)] if there is not None else []
-    return [*out_of_the_way, staged.stored.write(edited).renamed(schema, name)]
+    return [*out_of_the_way, staged.write(edited).renamed(schema, name)]
 
 
 def _dropped(entry: CatalogEntry) -> Step:

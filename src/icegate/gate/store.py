@@ -110,6 +110,14 @@ class StoredTable:
         return Pointer(self.entry.namespace, self.entry.name, location, new)
 
 
+def write_new(namespace: str, name: str, metadata: Metadata) -> Added:
+    """Write the first metadata file of a table that isn't there yet."""
+    location = f"{metadata['location']}/metadata/00000-{uuid.uuid4()}.metadata.json"
+    local_path(location).parent.mkdir(parents=True, exist_ok=True)
+    local_path(location).write_text(json.dumps(metadata))
+    return Added(namespace, name, location)
+
+
 def read_tables(lake: Lake, names: Collection[str] | None = None) -> Iterator[StoredTable]:
     """Yield tables by name, `schema.table`, or all of them; one that is gone is left out."""
     for entry in list_relations(lake):
@@ -118,11 +126,11 @@ def read_tables(lake: Lake, names: Collection[str] | None = None) -> Iterator[St
                 yield StoredTable(entry, read_metadata(entry))
 
 
-def move(lake: Lake, steps: Sequence[Step], undo: Callable[[], None] | None = None) -> None:
+def move(lake: Lake, steps: Sequence[Step]) -> None:
     """Take all steps in one SQL transaction, or none: raise ``Moved``, naming who is in the way.
 
-    Metadata files that nothing points to then are deleted, and ``undo`` is to delete the rest. When
-    the catalog gave no answer it's asked what it did, before anything is deleted.
+    Metadata files that nothing points to then are deleted; when the catalog gave no answer, only
+    after it was asked what it did.
     """
     try:
         with connected(lake, "rw") as run:
@@ -140,8 +148,6 @@ def move(lake: Lake, steps: Sequence[Step], undo: Callable[[], None] | None = No
         for step in steps:
             if not isinstance(step, Dropped):
                 local_path(step.new_location).unlink(missing_ok=True)
-        if undo is not None:
-            undo()
         raise
 
 
@@ -149,17 +155,13 @@ def _took(lake: Lake, steps: Sequence[Step]) -> bool:
     """Tell whether the catalog took the steps, of which one tells all."""
     new = [step.new_location for step in steps if not isinstance(step, Dropped)]
     old = [step.old_location for step in steps if isinstance(step, Dropped)]
+    pointers = "metadata_location, previous_metadata_location"
     with connected(lake, "ro") as run:
-        for location in new or old:
-            found = run(
-                "select 1 from iceberg_tables"
-                " where metadata_location = ? or previous_metadata_location = ?",
-                location,
-                location,
-            )
-            if found:
-                return bool(new)
-    return not new
+        found = any(
+            run(f"select 1 from iceberg_tables where ? in ({pointers})", location)
+            for location in new or old
+        )
+    return found if new else not found
 
 
 def _done(run: Any, statement: str, *values: str) -> bool:
@@ -183,9 +185,9 @@ def make_namespace(lake: Lake, namespace: str) -> None:
 
 def drop_namespace(lake: Lake, namespace: str) -> None:
     """Drop a schema that has no tables any more."""
-    statement = "delete from iceberg_namespace_properties where catalog_name = ? and namespace = ?"
+    dropped = "delete from iceberg_namespace_properties where catalog_name = ? and namespace = ?"
     with connected(lake, "rw") as run:
-        run(statement, lake.catalog, namespace)
+        run(dropped, lake.catalog, namespace)
 
 
 def edit(lake: Lake, name: str, change: Callable[[Metadata], Metadata]) -> None:

@@ -66,6 +66,10 @@ def _details(outcome: Outcome) -> list[str]:
         lines.append(f"  {held.verdict.table}: {cause(held)} [{held.verdict.by}]{waits}")
     lines += [f"  {table}: {why}" for table, why in outcome.blocked.items()]
     lines += [f"  {table}: its main is back where it was" for table in outcome.undone]
+    lines += [
+        f"  {_count(rows, 'row')} quarantined in {table}"
+        for table, rows in sorted(outcome.quarantined.items())
+    ]
     if len(outcome.held) > SHOWN:
         lines.append(f"  … and {len(outcome.held) - SHOWN} more")
     if outcome.waits:

@@ -59,6 +59,17 @@ class Wanted:
         managed = {MANAGED: self.managed} if self.managed else {}
         return {**self.defaults, **self.properties, **managed}
 
+    def properties_sql(self) -> str:
+        """Return the clause for `create table`, or nothing."""
+        pairs = (f"{literal(k)} = {literal(v)}" for k, v in self.all_properties().items())
+        listed = ", ".join(pairs)
+        return f"tblproperties ({listed})" if listed else ""
+
+    def partitions_sql(self, label: str) -> str:
+        """Return the clause for `create table`, or nothing."""
+        listed = ", ".join(field.render() for field in self.partitions)
+        return f"{label} ({listed})" if listed else ""
+
     def missing(self, columns: Iterable[str]) -> list[str]:
         """Return the described columns that aren't there."""
         found = {key for name in columns for key in (f'"{name}', name.lower())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 # A key that is absent counts nothing; streams commit such snapshots to keep a checkpoint.
@@ -25,11 +26,16 @@ def current_snapshot(metadata: dict[str, Any]) -> dict[str, Any] | None:
 
 def history(metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield `main`'s snapshots from the newest back, as far as they are kept; no other branch's."""
+    return ancestry(metadata, metadata.get("current-snapshot-id"))
+
+
+def ancestry(metadata: dict[str, Any], snapshot_id: int | None) -> Iterator[dict[str, Any]]:
+    """Yield a snapshot and its ancestors, the newest first, as far as they are kept."""
     by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots") or []}
-    snapshot = by_id.get(metadata.get("current-snapshot-id"))
-    while snapshot is not None:
-        yield snapshot
-        snapshot = by_id.get(snapshot.get("parent-snapshot-id"))
+    found = by_id.get(snapshot_id)
+    while found is not None:
+        yield found
+        found = by_id.get(found.get("parent-snapshot-id"))
 
 
 def changed_rows(snapshot: dict[str, Any]) -> bool:
@@ -98,3 +104,8 @@ def row_count(summary: dict[str, str]) -> tuple[int | None, bool]:
     deleted = total(summary, "position-deletes") or 0
     rows = None if records is None else max(0, records - deleted)
     return rows, bool(deleted or total(summary, "equality-deletes"))
+
+
+def moment(milliseconds: int | None) -> datetime | None:
+    """Return a time of Iceberg's metadata, to the second."""
+    return datetime.fromtimestamp(milliseconds // 1000, timezone.utc) if milliseconds else None

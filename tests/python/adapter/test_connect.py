@@ -20,7 +20,7 @@ import pytest
 from conftest import DbtProject, make_home
 
 from icegate import processes
-from icegate.packages import DBT
+from icegate.dbt_process import DBT
 from icegate.session import start_session
 from icegate.settings import Lake
 

@@ -10,6 +10,7 @@ import pytest
 from shop import lake_of, run_icegate
 
 from icegate.cli import doctor
+from icegate.cli.common import Opened
 from icegate.cli.init import create_project
 from icegate.errors import ConfigError
 
@@ -53,7 +54,7 @@ def test_doctor_finds_a_moved_warehouse_and_a_lock(locked):
 def test_doctor_survives_a_broken_environment(monkeypatch):
     for name in ("packaging.requirements", "icegate.java", "dbt.adapters.icegate.credentials"):
         monkeypatch.setitem(sys.modules, name, None)  # importing it now fails
-    found = {f.check: f.status for f in doctor.examine(doctor.Place(Path("/"), None, None))}
+    found = {f.check: f.status for f in doctor.examine(Opened(Path("/")))}
     assert found == {"python": "ok", "versions": "fail", "java": "fail", "project": "warn"}
 
 
@@ -62,7 +63,7 @@ def test_doctor_survives_a_broken_environment(monkeypatch):
 def test_doctor_warns_before_the_disk_is_full(monkeypatch, shop, free, status):
     usage = type("Usage", (), {"free": free})
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: usage)
-    assert doctor._disk(doctor.Place(shop, None, None, lake_of(shop))).status == status
+    assert doctor._disk(Opened(shop))[0] == status
 
 
 def test_doctor_names_versions_that_do_not_fit(monkeypatch):

@@ -42,10 +42,6 @@ class Batches:
         columns = Columns(table, batch, [c.name for c in wanted] if wanted else table)
         return MergePlan(model, arg_dict, columns)
 
-    def predicates(self, given: list[str] | str | None) -> list[str]:
-        """Return `incremental_predicates` as a list."""
-        return as_list(given)
-
     @as_dbt_error()
     def window(self, model: dict[str, Any]) -> windows.Window:
         """Return the span of event time that this batch of a microbatch model replaces."""
@@ -60,7 +56,7 @@ class Batches:
         return properties.get("write.merge.mode") != "merge-on-read"
 
     def hold(self, view: str, sql: str, batch: Any, model: dict[str, Any]) -> None:
-        """Compute ``sql`` once and put the temporary view ``view`` over its rows.
+        """Compute ``sql`` once and put the temporary view ``view`` over its rows, for this node.
 
         A copy-on-write merge reads its source twice: to find the files to rewrite, then to write
         them. Where the two readings differ, rows double; Spark refuses `rand()` there, but can't
@@ -73,13 +69,8 @@ class Batches:
             return
         handler = self.adapter.connections.exception_handler(sql)
         with self._all_doubled_keys(batch, model), handler, handle.work.running():
+            handle.held.append(view)
             session.sql(sql).localCheckpoint(eager=True).createOrReplaceTempView(view)
-
-    def let_go(self, view: str) -> None:
-        """Free the rows that ``hold`` kept."""
-        session = getattr(self.adapter.connections.get_thread_connection().handle, "session", None)
-        if session is not None:
-            session.catalog.dropTempView(view)
 
     def write(self, sql: str, batch: Any, model: dict[str, Any]) -> Any:
         """Run a write, and again from its start when another writer got in between."""

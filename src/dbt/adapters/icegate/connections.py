@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from dbt.adapters.icegate.credentials import IcegateMethod
 from icegate.errors import IcegateError
 from icegate.explain import explain
+from icegate.gate.writes import settled
 from icegate.session import cancel, start_session
 
 logger = AdapterLogger("Icegate")
@@ -62,12 +63,27 @@ class Work:
             cancel(self.session)
 
 
+@contextmanager
+def explained(doing: str) -> Iterator[None]:
+    """Raise every error as one of dbt's, with what a person can do."""
+    try:
+        yield
+    except DbtRuntimeError:
+        raise
+    except IcegateError as error:
+        raise DbtRuntimeError(str(error)) from error
+    except Exception as error:
+        logger.debug(f"Error while {doing}\n{error}")
+        raise DbtDatabaseError(explain(error)) from error
+
+
 class SessionCursor(SparkConnectionWrapper):
     """A cursor over the shared session: writes run when executed, queries when fetched."""
 
     def __init__(self, session: SparkSession, work: Work | None = None) -> None:
         self.session = session
         self.work = work or Work(session)
+        self.held: list[str] = []  # temporary views whose rows Spark keeps until dbt closes this
         self._frame: DataFrame | None = None
         self._rows: list[Row] | None = None
 
@@ -77,8 +93,8 @@ class SessionCursor(SparkConnectionWrapper):
     def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
         if bindings:
             sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
-        self._rows = None
-        with self.work.running():
+        self._rows = self._frame = None
+        with self.work.running(), settled():
             self._frame = self.session.sql(sql.strip().rstrip(";"))
 
     def fetchall(self) -> list[Row]:
@@ -92,14 +108,8 @@ class SessionCursor(SparkConnectionWrapper):
         return self._rows.pop(0) if self._rows else None
 
     def _collect(self, frame: DataFrame) -> list[Row]:
-        try:
-            with self.work.running():
-                return frame.collect()
-        except DbtRuntimeError:
-            raise
-        except Exception as error:  # dbt fetches outside of its exception handler
-            logger.debug(f"Error while fetching:\n{error}")
-            raise DbtDatabaseError(explain(error)) from error
+        with explained("fetching"), self.work.running():  # outside of dbt's exception handler
+            return frame.collect()
 
     @property
     def description(self) -> Sequence[tuple[Any, ...]]:
@@ -115,6 +125,9 @@ class SessionCursor(SparkConnectionWrapper):
 
     def close(self) -> None:
         self._frame = self._rows = None
+        while self.held:
+            with suppress(Exception):  # a session that is gone has freed them
+                self.session.catalog.dropTempView(self.held.pop())
 
     def rollback(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: a statement on Iceberg commits or leaves the table as it was."""
@@ -164,12 +177,5 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
-        try:
+        with explained(f"running:\n{sql}"):
             yield
-        except DbtRuntimeError:
-            raise
-        except IcegateError as error:
-            raise DbtRuntimeError(str(error)) from error
-        except Exception as error:
-            logger.debug(f"Error while running:\n{sql}\n{error}")
-            raise DbtDatabaseError(explain(error)) from error

@@ -12,6 +12,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.events.base_types import EventLevel
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
 from dbt.adapters.icegate.task import (
     fail_nodes,
@@ -29,11 +30,14 @@ from icegate.gate import refs, staging
 from icegate.gate.build import Build, check_name, hold_alive, is_own_name
 from icegate.gate.decision import Request
 from icegate.gate.guard import guarding
+from icegate.gate.history import snapshot_in_release
 from icegate.gate.ledger import warm_up
 from icegate.gate.publish import discard, earlier_build, finish, record
 from icegate.gate.report import Report, merge
 from icegate.gate.store import edit, read_tables
 from icegate.gate.summary import describe
+from icegate.gate.writes import writing
+from icegate.session import is_remote
 from icegate.tables.changes import Change
 
 logger = AdapterLogger("Icegate")
@@ -53,10 +57,26 @@ class Gate:
         self._rehearsal = ""  # the option that makes it one
         self._again: set[str] = set()  # nodes that `dbt retry` writes anew, from their beginning
         self._earlier: list[Report] = []  # of the build that `dbt retry` goes on with
+        self._quarantined: dict[str, int] = {}
 
     def holds(self, model: dict[str, Any]) -> bool:
         """Tell whether a node writes to the branch of the running build."""
         return self.build is not None and model["unique_id"] in self.gated
+
+    def begin_node(self, node: Any) -> ExitStack:
+        """Hold what a node needs while it writes its table, until that is closed."""
+        held = ExitStack()
+        table = self.gated.get(getattr(node, "unique_id", ""))
+        if self.build is not None and table is not None:
+            held.enter_context(writing(self.adapter.embedded_lake, self.build, table))
+        return held
+
+    def quarantined(self, table: str, rows: int) -> str:
+        """Count rows that go into quarantine; return whose they are: none's in a rehearsal."""
+        if rows:
+            self._quarantined[table] = self._quarantined.get(table, 0) + rows
+        name = self.build.name if self.build else invocation_id()[:8]
+        return "" if self._rehearsal else name
 
     def stage(self, model: dict[str, Any]) -> None:
         """Build a node's table or view beside the one that readers see, from here on.
@@ -110,6 +130,17 @@ class Gate:
 
         edit(self.adapter.embedded_lake, self.gated[id], change)
 
+    @as_dbt_error()
+    def as_of(self, relation: Any, release: int) -> str:
+        """Return the SQL that reads a table as a release had it."""
+        lake = self.adapter.embedded_lake
+        check_target(lake)
+        table = f"{relation.schema}.{relation.identifier}"
+        snapshot = snapshot_in_release(lake, table, int(release))
+        if snapshot is None:  # its first rows came with a later one
+            return f"(select * from {table} where false)"
+        return f"{table} version as of {snapshot}"
+
     def is_unborn(self, relation: Any) -> bool:
         """Tell whether a table has rows neither on `main` nor on the build's branch.
 
@@ -138,12 +169,12 @@ class Gate:
         """Send the writes of gated nodes to the branch of a build."""
         if Gate.running is not None:
             Gate.running._leave()
-        self._rehearsal = rehearsal(task)
+        self._rehearsal, self._quarantined = rehearsal(task), {}
         name = "" if self._rehearsal else os.environ.get("ICEGATE_RELEASE", "")
         retried = "" if self._rehearsal or name else retried_invocation()
         if not self.adapter.config.credentials.gate or not (name or retried or writes(task)):
             return
-        check_target(self.adapter.config.credentials, self.adapter.embedded_lake)
+        check_target(self.adapter.embedded_lake)
         self.gated = gated_tables(task.manifest.nodes)
         if not self.gated:
             return
@@ -163,7 +194,8 @@ class Gate:
         self._redirect(staging.read_staged(lake, self.gated.values(), self.build.name))
         Gate.running = self
         self.build.enter(self._session())
-        self._held.enter_context(guarding(self._is_protected))
+        guard = guarding(self._is_protected, remote=is_remote(self._session()))
+        self._held.enter_context(guard)
         threading.Thread(target=warm_up, daemon=True).start()  # what publishing imports
 
     def end(self, task: Any) -> None:
@@ -199,6 +231,7 @@ class Gate:
                 back[verdict.table] = _OUTDATED.format(verdict.table, verdict.by)
         fail_nodes(task, self.gated, back)
         level = EventLevel.ERROR if outcome.held or outcome.blocked else EventLevel.INFO
+        outcome.quarantined = self._quarantined
         tell_at_end(describe(outcome), level)
 
     def _leave(self) -> None:
@@ -234,9 +267,9 @@ _UNTESTED = (
 )
 
 
-def check_target(credentials: Any, lake: Any) -> None:
-    """Raise where the target asks for a gate that its catalog can't have."""
-    if credentials.gate and lake is None:
+def check_target(lake: Any) -> None:
+    """Raise where the target has a catalog on which the gate can't publish."""
+    if lake is None:
         raise DbtRuntimeError(
             "cannot open the gate for this target\n"
             "  why: it publishes on the embedded catalog only, and this target has another one\n"

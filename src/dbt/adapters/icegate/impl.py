@@ -29,6 +29,7 @@ from dbt.adapters.icegate.column import IcegateColumn
 from dbt.adapters.icegate.connections import IcegateConnectionManager
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.gate import Gate
+from dbt.adapters.icegate.quarantine import Quarantine
 from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.tables import Tables
 from dbt.adapters.icegate.task import calling_task
@@ -65,6 +66,9 @@ class IcegateConfig(SparkConfig):
     not_matched_by_source_action: str | None = None
     null_safe_keys: bool = False
     gate: bool | None = None
+    quarantine: bool | list[str] | str | None = None
+    quarantine_max_share: float | None = None
+    quarantine_max_rows: int | None = None
 
 
 class IcegateAdapter(SparkAdapter):
@@ -130,6 +134,14 @@ class IcegateAdapter(SparkAdapter):
         calling = calling_task(sys._getframe(1))
         if calling is not None:
             self._gate.at_hooks(*calling)
+
+    def pre_model_hook(self, config: Any) -> Any:
+        """Begin what a node writes through the gate."""
+        return self._gate.begin_node(config.model)
+
+    def post_model_hook(self, config: Any, context: Any) -> None:
+        """End it."""
+        context.close()
 
     @available.parse(lambda *a, **k: None)
     def get_relation(self, database: Any, schema: str, identifier: str) -> BaseRelation | None:
@@ -234,6 +246,11 @@ class IcegateAdapter(SparkAdapter):
     def batches(self) -> Batches:
         """Return what the macros ask about incremental strategies."""
         return Batches(self)
+
+    @available
+    def quarantine(self, model: dict[str, Any], table: IcegateRelation, view: Any) -> Quarantine:
+        """Return the quarantine of a model that is being written."""
+        return Quarantine(self, model, table, view)
 
     def valid_incremental_strategies(self) -> list[str]:
         return list(STRATEGIES)

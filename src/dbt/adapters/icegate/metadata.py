@@ -23,7 +23,8 @@ from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
-from icegate.tables.metadata import columns, current_snapshot, last_change
+from icegate.tables.metadata import ROW_CHANGES, columns, current_snapshot, last_change
+from icegate.tables.state import literal
 
 logger = AdapterLogger("Icegate")
 
@@ -78,8 +79,8 @@ def list_kinds(adapter: Any, schema_relation: BaseRelation) -> dict[str, str]:
     if lake is not None and "." not in schema:  # with a dot it may be another catalog's
         with as_dbt_error():
             return {e.name: e.kind for e in list_relations(lake, schema) if e.namespace == schema}
-    tables = _names(adapter, "icegate_show_tables", schema_relation)
-    views = _names(adapter, "icegate_show_views", schema_relation)
+    tables = _names(adapter, f"show tables in {schema}")
+    views = _names(adapter, f"show views in {schema}")
     return {**dict.fromkeys(tables, "table"), **dict.fromkeys(views, "view")}
 
 
@@ -95,9 +96,9 @@ def embedded_metadata(adapter: Any, relation: BaseRelation) -> dict[str, Any] | 
     return None
 
 
-def _names(adapter: Any, macro: str, schema_relation: BaseRelation) -> list[str]:
+def _names(adapter: Any, sql: str) -> list[str]:
     try:
-        rows = adapter.execute_macro(macro, kwargs={"schema_relation": schema_relation})
+        rows = adapter.execute(sql, fetch=True)[1]
     except DbtRuntimeError as error:
         gone = SCHEMA_NOT_FOUND_MESSAGES + TABLE_OR_VIEW_NOT_FOUND_MESSAGES
         no_views = ("MISSING_CATALOG_ABILITY", "does not support views")
@@ -220,7 +221,7 @@ def describe(adapter: Any, relation: BaseRelation) -> list[dict[str, Any]]:
 
 def _histories(adapter: Any, tables: list[BaseRelation]) -> dict[Key, Any]:
     try:
-        rows = adapter.execute_macro("icegate_table_histories", kwargs={"relations": tables})
+        rows = adapter.execute(" union all ".join(map(_history, tables)), fetch=True)[1]
     except DbtRuntimeError as error:
         if len(tables) > 1:  # one that isn't Iceberg's, or isn't there, must not hide the others
             halves = tables[: len(tables) // 2], tables[len(tables) // 2 :]
@@ -228,6 +229,25 @@ def _histories(adapter: Any, tables: list[BaseRelation]) -> dict[Key, Any]:
         logger.debug(f"no history of {tables[0]}: {error.msg}")
         return {}
     return {(row["table_schema"].lower(), row["table_name"].lower()): row for row in rows}
+
+
+def _history(table: BaseRelation) -> str:
+    """Return what selects one row: the current snapshot's summary, and when rows last changed.
+
+    Compaction (`replace`) and snapshots without rows change nothing.
+    """
+    counts = (f"coalesce(cast(snapshots.summary['{key}'] as bigint), 0)" for key in ROW_CHANGES)
+    changed = f"snapshots.operation <> 'replace' and greatest({', '.join(counts)}) > 0"
+    return f"""
+        select
+            {literal(str(table.schema))} as table_schema,
+            {literal(str(table.identifier))} as table_name,
+            to_json(max_by(snapshots.summary, history.made_current_at)) as summary,
+            unix_millis(max(snapshots.committed_at) filter (where {changed})) as changed_ms
+        from {table}.history as history
+        inner join {table}.snapshots as snapshots on history.snapshot_id = snapshots.snapshot_id
+        where history.is_current_ancestor
+    """
 
 
 def _moment(milliseconds: int) -> datetime:

@@ -9,8 +9,9 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
-from icegate.gate import quarantine, refs
+from icegate.gate import quarantine
 from icegate.gate.quarantine import FAILED, SUFFIX, Columns, Rule, Wanted
+from icegate.gate.refs import MAIN
 
 logger = AdapterLogger("Icegate")
 
@@ -26,9 +27,11 @@ class Quarantine:
     def split(self, sql: str, is_incremental: bool) -> str:
         """Return the select of the good rows; the others are in quarantine by then."""
         wanted = Wanted.of(self.model["name"], self.model["config"])
-        rules = [*self._rules(wanted)]
+        rules = [*self._rules(wanted.types)]
         if not rules:
             return sql
+        if is_incremental:  # the select reads where the branch is, from here on
+            self.adapter.gate().open_branch(self.model)
         held = quarantine.marked(sql, self.model["alias"], rules)
         self.adapter.batches().hold(self.view.identifier, held, None, self.model)
         tests = [*dict.fromkeys(rule.test for rule in rules)]
@@ -39,22 +42,20 @@ class Quarantine:
         release = self.adapter.gate().quarantined(f"{self.aside.schema}.{self.aside.name}", bad)
         if release:
             self._put_aside(bad, columns, release, is_incremental)
-        if bad:
-            logger.warning(f"quarantine={self.aside} rows={bad} of={total} release={release}")
-        where = f"{self.aside} where icegate_release = '{release}'"
-        wanted.check(bad, total, dict(zip(tests, by_test, strict=True)), where)
+            where = f"{self.aside} where icegate_release = '{release}'"
+            wanted.check(bad, total, dict(zip(tests, by_test, strict=True)), where)
         return quarantine.good_rows(str(self.view), columns, bad, total)
 
-    def _rules(self, wanted: Wanted) -> Iterator[Rule]:
+    def _rules(self, types: list[str]) -> Iterator[Rule]:
         from dbt.clients.jinja import GENERIC_TEST_KWARGS_NAME, add_rendered_test_kwargs
         from dbt.context.providers import generate_runtime_model_context
 
         manifest = self.adapter.get_macro_resolver()
-        for node in manifest.nodes.values() if wanted.types else ():
+        for node in manifest.nodes.values():
             if getattr(node, "attached_node", None) != self.model["unique_id"]:
                 continue
             kind = quarantine.kind_of(node.test_metadata.name, node.depends_on.macros)
-            if kind in wanted.types and quarantine.fails_by_one_row(node.config.to_dict()):
+            if kind in types and quarantine.fails_by_one_row(node.config.to_dict()):
                 context = generate_runtime_model_context(node, self.adapter.config, manifest)
                 add_rendered_test_kwargs(context, node)
                 kwargs = context[GENERIC_TEST_KWARGS_NAME]
@@ -64,24 +65,17 @@ class Quarantine:
         return [(c.name, c.dtype) for c in self.adapter.get_columns_in_relation(relation)]
 
     def _put_aside(self, bad: int, columns: Columns, release: str, is_incremental: bool) -> None:
-        name, now = str(self.aside), self._columns(self.aside)
+        name, build = str(self.aside), self.adapter.gate().build
+        if not bad and (build is None or build.name == build.invocation_id[:8]):
+            return
+        now = self._columns(self.aside)
         if bad:
+            logger.warning(f"quarantine={name} rows={bad} release={release}")
             for statement in quarantine.shaping(name, now, columns, release):
                 self.adapter.execute(statement)
             now = self._columns(self.aside)
-        if now:  # without bad rows there may be those of an earlier attempt
-            batch = self._batch(is_incremental)
+        if now:  # maybe no row but those of an earlier attempt, which go
+            metadata = embedded_metadata(self.adapter, self.table) if is_incremental else None
+            batch = quarantine.batch_of(self.model, metadata or {}, build.branch if build else MAIN)
             sql = quarantine.filling(name, now, str(self.view), columns, release, batch)
             self.adapter.batches().write(sql, None, self.model)
-
-    def _batch(self, is_incremental: bool) -> str:
-        """Return what of its build a write repeats: a batch, or without one all.
-
-        A batch that came through moved the table, and its bad rows won't be read again.
-        """
-        if self.model.get("batch"):
-            return str(self.model["batch"]["id"])
-        metadata = embedded_metadata(self.adapter, self.table) if is_incremental else None
-        build = self.adapter.gate().build
-        head = refs.head(metadata, build.branch) if metadata and build else None
-        return str(head or refs.head(metadata or {}) or "")

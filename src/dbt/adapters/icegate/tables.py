@@ -27,15 +27,12 @@ class Tables:
         self.adapter = adapter
 
     @as_dbt_error()
-    def known_state(self, relation: Any) -> TableState | None:
-        """Return a table's state from the embedded catalog; None where Spark has to be asked."""
+    def state(self, relation: Any) -> TableState:
+        """Return a table's state, from the embedded catalog where that is possible."""
         metadata = embedded_metadata(self.adapter, relation)
-        return state_from_metadata(metadata) if metadata else None
-
-    @as_dbt_error()
-    def state(self, ddl: str) -> TableState:
-        """Parse what `show create table` said."""
-        return parse_state(ddl)
+        if metadata:
+            return state_from_metadata(metadata)
+        return parse_state(self._value(f"show create table {relation}", 0))
 
     @as_dbt_error()
     def wanted(self, model: dict[str, Any], profiles: dict[str, Any]) -> Wanted:
@@ -63,10 +60,6 @@ class Tables:
         if state is not None:
             wanted = self._with_defaults(state, wanted)
         return changes.changes_after_replace(state, wanted, [name for name, _ in columns])
-
-    def sort_changes(self, wanted: Wanted) -> list[Change]:
-        """Return the sort order of a new table, which `create table` can't say."""
-        return changes.changes_after_replace(None, wanted)
 
     def comment_changes(self, state: TableState, wanted: Wanted) -> list[Change]:
         """Return the comments that differ."""
@@ -115,9 +108,12 @@ class Tables:
             for name, kind in columns
         ]
 
-    def create_and_fill(self, relation: Any, create: list[str], fill: str) -> Any:
+    def create_and_fill(self, relation: Any, wanted: Wanted, create: str, fill: str) -> Any:
         """Create a new table and insert its rows; without them it mustn't stay."""
-        for number, sql in enumerate([*create, fill]):
+        # The sort order, which `create table` can't say.
+        left = changes.changes_after_replace(None, wanted)
+        alter = (f"alter table {relation} {change.sql}" for change in left)
+        for number, sql in enumerate([create, *alter, fill]):
             try:
                 response, _ = self.adapter.execute(sql)
             except Exception:

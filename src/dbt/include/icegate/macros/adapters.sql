@@ -7,17 +7,7 @@
 
 {#- The model's properties, and one that remembers which they are. -#}
 {% macro icegate__tblproperties_clause() -%}
-    {%- if icegate_is_other_format() -%}
-        {{ return(spark__tblproperties_clause()) }}
-    {%- endif -%}
-    {%- set properties = icegate_wanted().all_properties() -%}
-    {%- if properties %}
-    tblproperties (
-        {%- for name, value in properties.items() %}
-        '{{ name }}' = {{ icegate_literal(value) }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    )
-    {%- endif %}
+    {{ spark__tblproperties_clause() if icegate_is_other_format() else icegate_wanted().properties_sql() }}
 {%- endmacro %}
 
 {% macro icegate__file_format_clause() -%}
@@ -25,13 +15,7 @@
 {%- endmacro %}
 
 {% macro icegate__partition_cols(label, required=false) -%}
-    {%- if icegate_is_other_format() -%}
-        {{ return(spark__partition_cols(label, required)) }}
-    {%- endif -%}
-    {%- set fields = icegate_wanted().partitions -%}
-    {%- if fields %}
-    {{ label }} ({% for field in fields %}{{ field.render() }}{{ ', ' if not loop.last }}{% endfor %})
-    {%- endif %}
+    {{ spark__partition_cols(label, required) if icegate_is_other_format() else icegate_wanted().partitions_sql(label) }}
 {%- endmacro %}
 
 {% macro icegate_table_clauses() -%}

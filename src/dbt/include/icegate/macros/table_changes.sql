@@ -6,12 +6,12 @@
 -#}
 {% macro icegate_reconcile_table(relation, batch=none, on_schema_change='ignore') %}
     {% do adapter.gate().open_branch(model) %}
-    {% set state = icegate_table_state(relation) %}
+    {% set state = adapter.tables().state(relation) %}
     {% set changes = adapter.tables().reconcile(state, icegate_wanted(), batch, on_schema_change) %}
     {% if adapter.gate().must_stage(model, changes) %}
         {% do adapter.gate().stage(model) %}
         {% set changes = adapter.tables().reconcile(
-            icegate_table_state(relation), icegate_wanted(), batch, on_schema_change
+            adapter.tables().state(relation), icegate_wanted(), batch, on_schema_change
         ) %}
     {% endif %}
     {% do icegate_alter_table(relation, changes) %}
@@ -30,17 +30,6 @@
 
 {% macro icegate_wanted() %}
     {% do return(adapter.tables().wanted(model, table_profiles())) %}
-{% endmacro %}
-
-{% macro icegate_table_state(relation) %}
-    {% set known = adapter.tables().known_state(relation) %}
-    {% if known is not none %}
-        {% do return(known) %}
-    {% endif %}
-    {% call statement('table_state', fetch_result=True) %}
-        show create table {{ relation }}
-    {% endcall %}
-    {% do return(adapter.tables().state(load_result('table_state')['data'][0][0])) %}
 {% endmacro %}
 
 {#- Each change that a person asked for leaves one line in dbt's output. -#}
@@ -73,7 +62,7 @@
     {% if icegate_is_other_format() %}
         {% do return(spark__persist_docs(relation, model, for_relation, for_columns)) %}
     {% endif %}
-    {% set state = icegate_table_state(relation) %}
+    {% set state = adapter.tables().state(relation) %}
     {% do icegate_warn_of_missing(relation, state.columns | map(attribute='name')) %}
     {% set changes = adapter.tables().comment_changes(state, icegate_wanted()) %}
     {% do icegate_alter_table(relation, changes) %}

@@ -26,6 +26,13 @@
         {% do adapter.run_python_model(model, compiled_code, view.identifier) %}
         {% set select_sql = 'select * from ' ~ view %}
     {% endif %}
+    {% if config.get('incremental_strategy') == 'microbatch' and model.get('batch') %}
+        {% set select_sql = icegate_only_in_window(select_sql) %}
+    {% endif %}
+    {% if config.get('quarantine') %}
+        {% set held = adapter.quarantine(model, relation, icegate_temp_relation(relation, '__split')) %}
+        {% set select_sql = held.split(select_sql, is_incremental()) %}
+    {% endif %}
     {% if icegate_is_contracted() %}
         {% set select_sql = icegate_contracted_select(select_sql) %}
     {% endif %}
@@ -52,7 +59,7 @@
     {% set built = icegate_beside(relation) if is_view else relation %}
     {% set stays = existing is not none and not is_view %}
     {% do adapter.gate().open_branch(model) if stays %}
-    {% set state = icegate_table_state(relation) if stays else none %}
+    {% set state = adapter.tables().state(relation) if stays else none %}
     {% set not_null = adapter.tables().not_null(model) if icegate_is_contracted() else [] %}
     {% set way, columns = adapter.tables().plan(icegate_wanted(), state, select_sql, not_null) %}
     {% do icegate_warn_of_missing(relation, columns | map('first')) %}
@@ -96,9 +103,7 @@
     {% set wanted = icegate_wanted() %}
     {% set create %}
         create or replace table {{ relation }} (
-            {%- for column in adapter.tables().column_ddl(columns, not_null, wanted) %}
-            {{ column }}{{ ',' if not loop.last }}
-            {%- endfor %}
+            {{ adapter.tables().column_ddl(columns, not_null, wanted) | join(',\n            ') }}
         )
         {{ icegate_table_clauses() }}
     {% endset %}
@@ -106,12 +111,8 @@
         insert into {{ relation }}
         {{ select_sql }}
     {% endset %}
-    {% set statements = [create] %}
-    {% for change in adapter.tables().sort_changes(wanted) %}
-        {% do statements.append('alter table ' ~ relation ~ ' ' ~ change.sql) %}
-    {% endfor %}
     {% do write(create ~ ';' ~ fill) %}
-    {% set response = adapter.tables().create_and_fill(relation, statements, fill) %}
+    {% set response = adapter.tables().create_and_fill(relation, wanted, create, fill) %}
     {% do store_result('main', response, none) %}
 {% endmacro %}
 

@@ -12,9 +12,6 @@
 
     {{ run_hooks(pre_hooks) }}
     {% set select_sql = icegate_model_select(relation) %}
-    {% if strategy == 'microbatch' and model.get('batch') %}
-        {% set select_sql = icegate_only_in_window(select_sql) %}
-    {% endif %}
     {% if existing is none or existing.is_view or should_full_refresh() %}
         {% do icegate_replace_table(relation, existing, select_sql) %}
     {% else %}
@@ -36,7 +33,8 @@
                 'temp_relation': batch,
                 'unique_key': config.get('unique_key'),
                 'dest_columns': columns,
-                'incremental_predicates': icegate_predicates(),
+                'incremental_predicates':
+                    config.get('predicates') or config.get('incremental_predicates'),
             })) %}
         {% endif %}
     {% endif %}
@@ -45,18 +43,8 @@
     {{ return({'relations': [relation]}) }}
 {% endmaterialization %}
 
-{% macro icegate_predicates() %}
-    {% do return(adapter.batches().predicates(
-        config.get('predicates') or config.get('incremental_predicates')
-    )) %}
-{% endmacro %}
-
 {#- Run the one statement that changes a table's rows; `batch` is what it reads. -#}
 {% macro icegate_write(batch, sql) %}
     {% do write(sql) %}
     {% do store_result('main', adapter.batches().write(sql, batch, model), none) %}
-    {% set held = batch.identifier ~ '__held' %}
-    {% if held in sql %}
-        {% do adapter.batches().let_go(held) %}
-    {% endif %}
 {% endmacro %}

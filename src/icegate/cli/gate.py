@@ -1,0 +1,77 @@
+"""`icegate status`, `plan`, `diff` and `eject`: the gate as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from icegate.cli.common import Grid, Opened, Shown, on_lake
+from icegate.cli.release import event_line, open_facts, open_grid, past
+
+Point = Annotated[str, typer.Argument(help="A release, a build, or `main`.")]
+CHANGES = "rows files_added files_removed columns_added columns_dropped columns_retyped"
+
+
+@on_lake
+def status(at: Opened) -> Shown:
+    """Say what readers see, what is held back since when, and what is open."""
+    events, builds = past(at), open_facts(at)
+    last = next((event for event in events if event["release"]), None)
+    made = {event["release"]: event["at"] for event in events if event["release"]}
+    newest = {event["build"]: event for event in reversed(events)}
+    held = [
+        {**row, "since": made.get(row["readers_see"])}
+        for build in builds
+        if build["name"] in newest
+        for row in newest[build["name"]]["held"]
+    ]
+    return Shown(
+        {"release": last, "held": held, "open": builds},
+        [
+            event_line(last) if last else "nothing was released yet",
+            Grid("table why test rows_wait build readers_see since", held, "held back"),
+            open_grid(builds) if builds else "nothing is held back, no build is open",
+        ],
+    )
+
+
+@on_lake
+def plan(
+    at: Opened, name: Annotated[str | None, typer.Argument(help="A build; else the newest.")] = None
+) -> Shown:
+    """Say what `icegate release publish` would move, and what stays back and why."""
+    from icegate.gate.compare import plan as plan_of
+
+    build, tables = plan_of(at.lake, name, at.target, at.keys)
+    title = f"icegate release publish {build}" if build else "nothing waits"
+    columns = f"table main head {CHANGES} result why"
+    return Shown({"build": build, "tables": tables}, [title, Grid(columns, tables)])
+
+
+@on_lake
+def diff(at: Opened, before: Point, after: Point) -> Shown:
+    """Compare tables at two points: rows, files and columns, without reading a data file."""
+    from icegate.gate.compare import diff as diff_of
+
+    found = diff_of(at.lake, before, after)
+    return Shown(
+        {"before": before, "after": after, "tables": found},
+        [Grid(f"table {CHANGES}", found) if found else f"{before} and {after} are the same"],
+    )
+
+
+@on_lake
+def eject(
+    at: Opened,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it rather than say it.")] = False,
+) -> Shown:
+    """Take branches, tags, properties and ledger out of the catalog; main and files stay."""
+    from icegate.gate.rollback import eject as take_out
+
+    taken = take_out(at.lake, dry_run=not yes)
+    verb = "removed" if yes else "would remove"
+    lines = [f"{verb} {', '.join(names)} from {table}" for table, names in taken["tables"].items()]
+    lines += [f"{verb} {name} from the catalog" for name in taken["dropped"]]
+    lines += ["nothing was changed: `icegate eject --yes` does it"] * bool(lines and not yes)
+    return Shown({"dry_run": not yes, **taken}, lines or ["nothing to remove"])
