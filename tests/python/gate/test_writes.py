@@ -95,3 +95,17 @@ def test_tables_are_joined_as_of_one_release(gated: GatedProject) -> None:
     run = gated.dbt("build", "--select", "joined")
     assert "cannot read" in run.text and "as of release 9" in run.text
     assert "why: there is no such release: the last one is 2" in run.text
+
+
+def test_a_table_that_another_process_of_the_build_made_is_not_doubled(
+    gated: GatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when both listed the tables before either had made it."""
+    from dbt.adapters.icegate.impl import IcegateAdapter
+
+    monkeypatch.setenv("ICEGATE_RELEASE", "nightly")
+    gated.values("events", 10, materialized="incremental", incremental_strategy="append")
+    assert gated.dbt("run").ok
+    monkeypatch.setattr(IcegateAdapter, "get_relation", lambda *args, **kwargs: None)
+    assert gated.dbt("run").ok
+    assert gated.waiting("events") == [(1, 10)]

@@ -141,6 +141,12 @@ class Gate:
             return f"(select * from {table} where false)"
         return f"{table} version as of {snapshot}"
 
+    def now_existing(self, model: dict[str, Any], relation: Any, existing: Any) -> Any:
+        """Return the table if another process of this build made it since dbt listed them."""
+        if existing is not None or not self.holds(model) or self.is_unborn(relation):
+            return existing
+        return relation if embedded_metadata(self.adapter, relation) else None
+
     def is_unborn(self, relation: Any) -> bool:
         """Tell whether a table has rows neither on `main` nor on the build's branch.
 
