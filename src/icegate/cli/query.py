@@ -26,6 +26,7 @@ EXTENSIONS = ("avro", "iceberg")  # manifests are Avro, so that one comes first
 # These take a query but call a program or any method of the JVM.
 NOT_READING = ("reflect", "java_method", "try_reflect")
 
+
 class Result(NamedTuple):
     """What a query returned; ``cut`` says that there were more rows than asked for."""
 

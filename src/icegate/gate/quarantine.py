@@ -79,8 +79,10 @@ class Wanted:
                 )
         return cls(model, types, limits)
 
-    def check(self, bad: int, total: int, by_test: Mapping[str, int], where: str) -> None:
-        """Raise where more rows were split off than may be; ``where`` they are now."""
+    def check(
+        self, bad: int, total: int, by_test: Mapping[str, int], table: str, release: str
+    ) -> None:
+        """Raise where more rows were split off, and put into ``table``, than may be."""
         found = {"quarantine_max_share": bad / max(total, 1), "quarantine_max_rows": bad}
         over = [f"{key} is {limit:g}" for key, limit in self.limits.items() if found[key] > limit]
         if over:
@@ -88,8 +90,8 @@ class Wanted:
             raise GateError(
                 f"model {self.model} is held back: {bad:,} of its {total:,} rows fail its tests",
                 why=f"{' and '.join(over)}; {', '.join(tests)}",
-                fix=f"look at them: `select * from {where}`; repair their source or the model, or "
-                "allow for more",
+                fix=f"look at them: `select * from {table} where icegate_release = '{release}'`; "
+                "repair their source or the model, or allow for more",
             )
 
 

@@ -8,6 +8,8 @@ import pytest
 from conftest import DbtProject
 from incremental_models import MERGE_ON_READ, operations, write_model
 
+from dbt.adapters.icegate.connections import SessionCursor
+
 pytestmark = pytest.mark.slow
 
 MERGE = {"incremental_strategy": "merge", "unique_key": "id"}
@@ -155,8 +157,14 @@ def test_keys_that_are_null_or_double(project: DbtProject) -> None:
         assert len(operations(project, name)) == 2, name
     for name in ("drawn", "d_drawn", "drawn_on_read", "d_drawn_on_read"):
         assert project.rows(f"select count(*), count(distinct id) from {{s}}.{name}") == [(3, 3)]
-    views = [name for _, name, *_ in project.rows("show views in {s}")]
-    assert not [name for name in views if name.startswith("drawn") and name.endswith("__held")]
+
+
+def test_rows_that_a_node_held_are_freed_with_its_connection(spark: Any) -> None:
+    connection = SessionCursor(spark)
+    spark.range(2).createOrReplaceTempView("few__held")
+    connection.held.append("few__held")
+    connection.close()
+    assert not spark.catalog.tableExists("few__held") and not connection.held
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, list[str]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
@@ -20,16 +20,7 @@ HEAD = (
 ).split()
 
 
-class Stat(NamedTuple):
-    """One statistic of a table; dbt shows it unless it's None."""
-
-    id: str
-    label: str
-    description: str
-    value: float | str | None
-
-
-def stats(facts: Facts, now: datetime) -> list[Stat]:
+def stats(facts: Facts, now: datetime) -> list[StatsItem]:
     """Return what the docs show beside a table; a view and a table without snapshots have none."""
     summary = facts.summary or {}
     rows, estimated = row_count(summary)
@@ -38,15 +29,15 @@ def stats(facts: Facts, now: datetime) -> list[Stat]:
         changed = facts.changed_at.strftime("%Y-%m-%d %H:%M:%S UTC")
         age = str(now - facts.changed_at).partition(".")[0]
     about = "an estimate: delete files take rows away" if estimated else "of the current snapshot"
-    return [
-        Stat("rows", "Rows", about, rows),
-        Stat(
-            "bytes", "Bytes", "data and delete files of the snapshot", total(summary, "files-size")
-        ),
-        Stat("files", "Data files", "of the current snapshot", total(summary, "data-files")),
-        Stat("last_modified", "Last change", "of rows; compaction is none", changed),
-        Stat("snapshot_age", "Snapshot age", "from the last change to these docs", age),
-    ]
+    size, files = total(summary, "files-size"), total(summary, "data-files")
+    found = (
+        ("rows", "Rows", rows, about),
+        ("bytes", "Bytes", size, "data and delete files of the snapshot"),
+        ("files", "Data files", files, "of the current snapshot"),
+        ("last_modified", "Last change", changed, "of rows; compaction is none"),
+        ("snapshot_age", "Snapshot age", age, "from the last change to these docs"),
+    )
+    return [StatsItem(id, name, value, value is not None, text) for id, name, value, text in found]
 
 
 def to_agate(found: Iterable[Facts]) -> agate.Table:
@@ -57,17 +48,15 @@ def to_agate(found: Iterable[Facts]) -> agate.Table:
     text, number = agate.Text(cast_nulls=False), agate.Number()
     types: dict[str, Any] = dict.fromkeys(HEAD, text) | {"column_index": number}
     for stat in stats(Facts("", "", "", []), now):
-        for part in ("label", "value", "description"):
-            types[f"stats:{stat.id}:{part}"] = text
-        if stat.id in ("rows", "bytes", "files"):
-            types[f"stats:{stat.id}:value"] = number
-        types[f"stats:{stat.id}:include"] = agate.Boolean()
+        value = number if stat.id in ("rows", "bytes", "files") else text
+        parts = {"label": text, "value": value, "description": text, "include": agate.Boolean()}
+        types |= {f"stats:{stat.id}:{part}": kind for part, kind in parts.items()}
     rows = []
     for facts in found:
         head = (None, facts.schema, facts.name, facts.kind, facts.comment, facts.owner)
         tail: list[Any] = []
         for stat in stats(facts, now):
-            tail += [stat.label, stat.value, stat.description, stat.value is not None]
+            tail += [stat.label, stat.value, stat.description, stat.include]
         for number_, column in enumerate(facts.columns, start=1):
             own = (column["name"], number_, column["type"], column.get("comment"))
             rows.append((*head, *own, *tail))
@@ -76,15 +65,9 @@ def to_agate(found: Iterable[Facts]) -> agate.Table:
 
 def to_catalog_table(facts: Facts) -> CatalogTable:
     """Return what `get_catalog_for_single_relation` gives, in the form of the docs."""
-    shown = [stat for stat in stats(facts, datetime.now(timezone.utc)) if stat.value is not None]
-    items = {s.id: StatsItem(s.id, s.label, s.value, True, s.description) for s in shown}
-    items["has_stats"] = StatsItem(
-        id="has_stats",
-        label="Has Stats?",
-        value=bool(shown),
-        include=False,
-        description="Indicates whether there are statistics for this table",
-    )
+    items = {s.id: s for s in stats(facts, datetime.now(timezone.utc)) if s.include}
+    about = "Indicates whether there are statistics for this table"
+    items["has_stats"] = StatsItem("has_stats", "Has Stats?", bool(items), False, about)
     return CatalogTable(
         metadata=TableMetadata(
             type=facts.kind,

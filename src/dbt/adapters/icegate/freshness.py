@@ -16,8 +16,6 @@ from icegate.tables.metadata import row_count
 
 logger = AdapterLogger("Icegate")
 
-FIX = "give the source a `loaded_at_field` or a `loaded_at_query`"
-
 
 def changed_at(source: BaseRelation, facts: Facts | None) -> datetime | None:
     """Return when a source's rows last changed, None for a table that never had any.
@@ -28,27 +26,28 @@ def changed_at(source: BaseRelation, facts: Facts | None) -> datetime | None:
     if landing is not None:
         newest = newest_marker(landing)
         if newest is None:
-            raise _unknown(str(landing.name), "no day of its landing folder has a marker yet", FIX)
+            raise _unknown(landing.name, "no day of its landing folder has a marker yet")
         return datetime.fromtimestamp(newest, timezone.utc)
     if facts is None:
-        raise _unknown(
-            str(source), "the catalog has no Iceberg table of this name", f"build it, or {FIX}"
-        )
+        raise _unknown(source, "the catalog has no Iceberg table of this name", "build it, or ")
     if facts.kind == "view":
-        raise _unknown(str(source), "it is a view, whose rows are those of other tables", FIX)
+        raise _unknown(source, "it is a view, whose rows are those of other tables")
     if facts.changed_at is None and row_count(facts.summary or {})[0]:
         raise _unknown(
-            str(source),
+            source,
             "the snapshots that changed its rows have expired; only maintenance is left",
-            f"keep more snapshots (`history.expire.max-snapshot-age-ms`), or {FIX}",
+            "keep more snapshots (`history.expire.max-snapshot-age-ms`), or ",
         )
     if facts.changed_at is None:
         logger.warning(f"source {source} has never had a row: dbt counts its age from the year 1")
     return facts.changed_at
 
 
-def _unknown(source: str, why: str, fix: str) -> DbtRuntimeError:
-    return DbtRuntimeError(f"cannot tell when {source} last changed\n  why: {why}\n  fix: {fix}")
+def _unknown(source: Any, why: str, instead: str = "") -> DbtRuntimeError:
+    return DbtRuntimeError(
+        f"cannot tell when {source} last changed\n  why: {why}\n"
+        f"  fix: {instead}give the source a `loaded_at_field` or a `loaded_at_query`"
+    )
 
 
 def single(adapter: Any, source: BaseRelation, found: list[Facts]) -> Any:

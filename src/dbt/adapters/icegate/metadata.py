@@ -20,7 +20,7 @@ from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, TABLE_OR_VIEW_NOT
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
-from icegate.catalog import CatalogEntry, list_relations, read_metadata
+from icegate.catalog import list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
 from icegate.tables.metadata import ROW_CHANGES, columns, current_snapshot, last_change
@@ -123,26 +123,25 @@ def facts(adapter: Any, wanted: list[BaseRelation]) -> list[Facts]:
 def _in_files(lake: Lake, wanted: Collection[Key]) -> Iterator[Facts]:
     """Yield the facts of the ``wanted`` tables and views of an embedded catalog."""
     for entry in list_relations(lake):
-        if (entry.namespace.lower(), entry.name.lower()) in wanted:
-            try:
-                yield _facts(entry, read_metadata(entry))
-            except CatalogError as error:
-                logger.warning(str(error))
-
-
-def _facts(entry: CatalogEntry, metadata: dict[str, Any]) -> Facts:
-    current, change = current_snapshot(metadata), last_change(metadata)
-    properties = metadata.get("properties") or {}
-    return Facts(
-        schema=entry.namespace,
-        name=entry.name,
-        kind=entry.kind,
-        columns=columns(metadata),
-        comment=properties.get("comment"),
-        owner=properties.get("owner"),
-        summary=current.get("summary", {}) if current else None,
-        changed_at=_moment(change["timestamp-ms"]) if change else None,
-    )
+        if (entry.namespace.lower(), entry.name.lower()) not in wanted:
+            continue
+        try:
+            metadata = read_metadata(entry)
+        except CatalogError as error:
+            logger.warning(str(error))
+            continue
+        current, change = current_snapshot(metadata), last_change(metadata)
+        properties = metadata.get("properties") or {}
+        yield Facts(
+            schema=entry.namespace,
+            name=entry.name,
+            kind=entry.kind,
+            columns=columns(metadata),
+            comment=properties.get("comment"),
+            owner=properties.get("owner"),
+            summary=current.get("summary", {}) if current else None,
+            changed_at=_moment(change["timestamp-ms"]) if change else None,
+        )
 
 
 def _on_spark(adapter: Any, found: list[BaseRelation]) -> Iterator[Facts]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from types import TracebackType
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
@@ -76,14 +75,6 @@ def _typed(table: Any) -> Any:
 
 def _authors_view(error: BaseException, path: str) -> str:
     """Say what went wrong, and at which line of the author's own file."""
-    own: TracebackType | None = None
-    step = error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == path:
-            own = step
-        step = step.tb_next
     message = f"{type(error).__name__}: {explain(error)}"
-    if own is None:
-        return message
-    where = traceback.extract_tb(own, limit=1)[0]
-    return f"{message}\n  at: {path}, line {where.lineno}: {where.line}"
+    own = [step for step in traceback.extract_tb(error.__traceback__) if step.filename == path]
+    return f"{message}\n  at: {path}, line {own[-1].lineno}: {own[-1].line}" if own else message

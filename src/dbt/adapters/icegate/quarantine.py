@@ -42,8 +42,8 @@ class Quarantine:
         release = self.adapter.gate().quarantined(f"{self.aside.schema}.{self.aside.name}", bad)
         if release:
             self._put_aside(bad, columns, release, is_incremental)
-            where = f"{self.aside} where icegate_release = '{release}'"
-            wanted.check(bad, total, dict(zip(tests, by_test, strict=True)), where)
+            counted = dict(zip(tests, by_test, strict=True))
+            wanted.check(bad, total, counted, str(self.aside), release)
         return quarantine.good_rows(str(self.view), columns, bad, total)
 
     def _rules(self, types: list[str]) -> Iterator[Rule]:
@@ -67,7 +67,7 @@ class Quarantine:
     def _put_aside(self, bad: int, columns: Columns, release: str, is_incremental: bool) -> None:
         name, build = str(self.aside), self.adapter.gate().build
         if not bad and (build is None or build.name == build.invocation_id[:8]):
-            return
+            return  # no earlier attempt's rows are there either
         now = self._columns(self.aside)
         if bad:
             logger.warning(f"quarantine={name} rows={bad} release={release}")

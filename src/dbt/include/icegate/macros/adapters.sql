@@ -7,7 +7,8 @@
 
 {#- The model's properties, and one that remembers which they are. -#}
 {% macro icegate__tblproperties_clause() -%}
-    {{ spark__tblproperties_clause() if icegate_is_other_format() else icegate_wanted().properties_sql() }}
+    {{ spark__tblproperties_clause() if icegate_is_other_format()
+        else icegate_wanted().properties_sql() }}
 {%- endmacro %}
 
 {% macro icegate__file_format_clause() -%}
@@ -15,7 +16,8 @@
 {%- endmacro %}
 
 {% macro icegate__partition_cols(label, required=false) -%}
-    {{ spark__partition_cols(label, required) if icegate_is_other_format() else icegate_wanted().partitions_sql(label) }}
+    {{ spark__partition_cols(label, required) if icegate_is_other_format()
+        else icegate_wanted().partitions_sql(label) }}
 {%- endmacro %}
 
 {% macro icegate_table_clauses() -%}
@@ -92,21 +94,13 @@
 {%- endmacro %}
 
 {% macro icegate__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
-    {% if add_columns %}
+    {% for verb, columns in [('add', add_columns), ('drop', remove_columns)] if columns %}
         {% call statement() %}
-            alter table {{ relation }} add columns (
-                {%- for column in add_columns %}
-                {{ column.quoted }} {{ column.data_type }}{{ ',' if not loop.last }}
+            alter table {{ relation }} {{ verb }} columns (
+                {%- for column in columns %}
+                {{ column.quoted }} {{ column.data_type if verb == 'add' }}{{ ',' if not loop.last }}
                 {%- endfor %}
             )
         {% endcall %}
-    {% endif %}
-    {% if remove_columns %}
-        {% call statement() %}
-            alter table {{ relation }} drop columns (
-                {%- for column in remove_columns %}{{ column.quoted }}{{ ', ' if not loop.last }}
-                {%- endfor -%}
-            )
-        {% endcall %}
-    {% endif %}
+    {% endfor %}
 {% endmacro %}

@@ -41,9 +41,7 @@
 
 {% macro icegate_check_configs(relation) %}
     {% do icegate_wanted() %}
-    {% if config.get('grants') %}
-        {% do adapter.tables().check_grants(relation) %}
-    {% endif %}
+    {% do adapter.tables().check_grants(relation, config.get('grants')) %}
 {% endmacro %}
 
 {#-
@@ -51,6 +49,7 @@
     and its snapshots stay. A view of that name gives way only once the table is there.
 -#}
 {% macro icegate_replace_table(relation, existing, select_sql) %}
+    {% set existing = adapter.gate().now_existing(model, relation, existing) %}
     {% set is_view = existing is not none and existing.is_view %}
     {% if is_view and adapter.gate().holds(model) %}
         {% do adapter.gate().stage(model) %}

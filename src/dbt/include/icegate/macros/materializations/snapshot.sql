@@ -41,14 +41,10 @@
     {% set table = adapter.get_columns_in_relation(relation) %}
     {% set known = table | map(attribute='name') | map('lower') | list %}
     {% set columns, added = [], [] %}
-    {% for column in adapter.get_columns_in_relation(staging) %}
-        {% set name = column.name | lower %}
-        {% if name != 'dbt_change_type' and not name.startswith('dbt_unique_key') %}
-            {% do columns.append(column.quoted) %}
-            {% if name not in known %}
-                {% do added.append(column) %}
-            {% endif %}
-        {% endif %}
+    {% for column in adapter.get_columns_in_relation(staging)
+        if column.name != 'dbt_change_type' and not column.name.startswith('dbt_unique_key') %}
+        {% do columns.append(column.quoted) %}
+        {% do added.append(column) if column.name | lower not in known %}
     {% endfor %}
     {% do alter_relation_add_remove_columns(relation, added, none) %}
     {% set source = icegate_held(staging, 'select * from ' ~ staging) %}

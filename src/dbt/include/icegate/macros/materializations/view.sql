@@ -12,9 +12,7 @@
 {#- A table of that name gives way only once Spark has accepted the view. -#}
 {% macro icegate_replace_view(relation, existing, select_sql) %}
     {% do adapter.tables().check_model(model) %}
-    {% if config.get('grants') %}
-        {% do adapter.tables().check_grants(relation) %}
-    {% endif %}
+    {% do adapter.tables().check_grants(relation, config.get('grants')) %}
     {% if adapter.gate().changes_view(model, existing, select_sql) %}
         {% do adapter.gate().stage(model) %}
     {% endif %}
