@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from icegate.gate import staging
 from icegate.gate.candidates import Candidate, blocked, candidates, read_lake
-from icegate.gate.report import Report
+from icegate.gate.report import HALF_DONE, Report
 from icegate.gate.store import StoredTable
 from icegate.gate.verdict import Scope, Verdict, decide
 from icegate.settings import Lake
@@ -55,6 +55,7 @@ class Outcome:
     held: list[Held] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)  # of a named build: until a person ends it
     undone: list[str] = field(default_factory=list)  # whose main was put back
+    half_done: list[str] = field(default_factory=list)  # what `dbt retry` needs of it stays
     blocked: dict[str, str] = field(default_factory=dict)  # table -> why it can't be published
     quarantined: dict[str, int] = field(default_factory=dict)  # rows that its models left out
 
@@ -108,6 +109,8 @@ def _sort_out(
             outcome.untested += [name] * verdict.untested
             outcome.accepted += verdict.accepted
     outcome.accepted = sorted(set(outcome.accepted))
+    half_done = {node.table for node in report.nodes.values() if node.status == HALF_DONE}
+    outcome.half_done = sorted(found.keys() & half_done - outcome.blocked.keys())
     staying = [found[name].staged for name in found.keys() - {*outcome.published}]
     waiting = {staged.entry.name for staged in staying if staged}  # a view must not go before them
     for name in list(outcome.published):

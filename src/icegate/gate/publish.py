@@ -103,7 +103,7 @@ def _attempt(lake: Lake, report: Report, request: Request) -> Outcome:
         outcome.release = ledger.last_release(lake) + 1
     steps, rows = _steps(lake, tables, found, outcome)
     at_step("metadata_written")
-    if not (outcome.published or outcome.held or outcome.blocked):
+    if not (outcome.published or outcome.held or outcome.blocked or outcome.half_done):
         move(lake, steps)
         return outcome
     event = _event(outcome, with_heads(report, found), request)
@@ -117,7 +117,7 @@ def _steps(
     lake: Lake, tables: dict[str, StoredTable], found: dict[str, Candidate], outcome: Outcome
 ) -> tuple[list[Step], list[ReleaseTable]]:
     """Write what is next of each table that something changes on; return what moves to it."""
-    kept = {h.verdict.table for h in outcome.held} | set(outcome.blocked)
+    kept = {h.verdict.table for h in outcome.held} | {*outcome.blocked, *outcome.half_done}
     anew = kept | set(outcome.published)
     finals = {c.staged.entry.name: name for name, c in found.items() if c.staged}
     steps: list[Step] = list(stale_staged(lake, outcome.build, anew, anew))

@@ -9,6 +9,8 @@ from typing import Any
 
 # Statuses of a test that say it ran and doesn't block.
 PASSED = ("pass", "warn")
+# Status of a microbatch model of which some batches failed: `dbt retry` repeats only these.
+HALF_DONE = "half done"
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Node:
 
     id: str
     name: str
-    status: str  # success, error or skipped
+    status: str  # success, error, skipped or HALF_DONE
     table: str | None = None
     ancestors: tuple[str, ...] = ()
     head: int | None = None

@@ -65,6 +65,7 @@ def _details(outcome: Outcome) -> list[str]:
         waits = f", {_count(more, 'row')} more wait" if more > 0 else ""
         lines.append(f"  {held.verdict.table}: {cause(held)} [{held.verdict.by}]{waits}")
     lines += [f"  {table}: {why}" for table, why in outcome.blocked.items()]
+    lines += [f"  {table}: some of its batches failed; `dbt retry`" for table in outcome.half_done]
     lines += [f"  {table}: its main is back where it was" for table in outcome.undone]
     lines += [
         f"  {_count(rows, 'row')} quarantined in {table}"

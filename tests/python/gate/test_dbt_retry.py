@@ -77,3 +77,21 @@ def test_result_selectors_begin_a_build_of_their_own(gated: GatedProject) -> Non
     assert run.ok and set(run.status) == {"orders", "not_null_orders_amount", "report"}
     assert gated.seen("orders") == gated.seen("report") == [(1, 2)]
     assert gated.builds("orders") == []
+
+
+def test_retry_keeps_the_batches_that_were_right(gated: GatedProject) -> None:
+    """dbt repeats the failed batches only: the others wait on the branch."""
+    days = "values (1, '2026-01-01'), (2, '2026-01-02') as t(id, day)"
+    gated.model("raw", f"select id, timestamp(day) as day from {days}", event_time="day")
+    config = {"incremental_strategy": "microbatch", "begin": "2026-01-01", "batch_size": "day"}
+    config |= {"materialized": "incremental", "event_time": "day"}
+    fails = "if(id = 2, raise_error('no'), id)"
+    gated.model("batches", f"select {fails} as id, day from {{{{ ref('raw') }}}}", **config)
+    span = ["--event-time-start", "2026-01-01", "--event-time-end", "2026-01-03"]
+    run = gated.dbt("build", *span)
+    assert run.status["batches"] == "partial success"
+    assert gated.seen("batches") == []
+    gated.model("batches", "select id, day from {{ ref('raw') }}", **config)
+    run = gated.dbt("retry")
+    assert run.ok, run.text
+    assert [row[0] for row in gated.seen("batches")] == [1, 2]

@@ -11,7 +11,7 @@ from dbt_common.events.event_manager_client import add_callback_to_manager
 from dbt_common.events.functions import fire_event
 from dbt_common.events.types import Note
 
-from icegate.gate.report import Node, Report, TestRun
+from icegate.gate.report import HALF_DONE, Node, Report, TestRun
 
 logger = AdapterLogger("Icegate")
 
@@ -129,7 +129,12 @@ def _is_source(id: str) -> bool:
     return id.startswith("source.")
 
 
-_NODE_STATUS = {"success": "success", "skipped": "skipped", "no-op": "success"}
+_NODE_STATUS = {
+    "success": "success",
+    "no-op": "success",
+    "skipped": "skipped",
+    "partial success": HALF_DONE,
+}
 
 
 def _test_run(node: Any, result: Any, nodes: dict[str, Any]) -> TestRun:
