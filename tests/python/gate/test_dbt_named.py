@@ -114,6 +114,7 @@ def test_a_name_that_no_branch_can_have(
     assert nightly.builds("orders") == []
 
 
+@pytest.mark.long
 def test_two_processes_at_once(nightly: GatedProject) -> None:
     nightly.retarget(memory="1g", cores=1)
     for name in ("orders", "other"):

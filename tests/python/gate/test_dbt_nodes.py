@@ -53,6 +53,7 @@ def build(project: GatedProject, first_day: int) -> Any:
     return project.dbt("build", "--threads", "8", *span)
 
 
+@pytest.mark.long
 def test_each_strategy_of_both_languages(gated: GatedProject) -> None:
     tables = {f"{n}_{x}": after for n, (_, after) in STRATEGIES.items() for x in ("sql", "py")}
     write_strategies(gated, DAYS)
@@ -73,6 +74,7 @@ def test_each_strategy_of_both_languages(gated: GatedProject) -> None:
         assert waiting == {0 if good else 1}
 
 
+@pytest.mark.long
 def test_many_models_in_many_threads(gated: GatedProject) -> None:
     names = [f"m{number:02}" for number in range(12)]
     for name in names:

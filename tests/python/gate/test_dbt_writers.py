@@ -131,6 +131,7 @@ def test_a_branch_of_a_dead_process_is_dropped_and_of_a_living_one_kept(
     assert gated.builds("orders") == gated.builds("other") == ["by_hand"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl_c", "kill_9"])
 def test_a_build_that_was_stopped_leaves_nothing_to_readers(
     gated: GatedProject, how: signal.Signals

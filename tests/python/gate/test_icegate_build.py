@@ -9,7 +9,7 @@ import pytest
 
 from gate.gated import GatedProject
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 ICEGATE = [sys.executable, "-m", "icegate.cli.main", "build"]
 # Appends to main of the table that it reads, as another writer would, in the first build only.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, make_home
+from conftest import make_home
 
 from icegate.catalog import list_namespaces, list_relations, open_catalog, read_metadata
 from icegate.cli.query import parse, run_on_duckdb
@@ -27,7 +27,7 @@ from icegate.gate.store import Moved, move
 from icegate.settings import Lake
 
 START = datetime(2026, 11, 1, 12, 30, 0, 123456, timezone.utc)
-PYICEBERG, SPARK, BEFORE_VIEWS = "made by PyIceberg", "made by Spark", "of before views"
+PYICEBERG, BEFORE_VIEWS = "made by PyIceberg", "of before views"
 
 
 def lake_of(home: Path) -> Lake:
@@ -58,16 +58,9 @@ def test_without_a_ledger_all_is_empty(tmp_path: Path, own_lake: Lake) -> None:
     assert not own_lake.warehouse.exists()
 
 
-@pytest.mark.parametrize("kind", [PYICEBERG, SPARK, BEFORE_VIEWS])
+@pytest.mark.parametrize("kind", [PYICEBERG, BEFORE_VIEWS])
 def test_rows_come_back_as_they_were(kind: str, own_lake: Lake) -> None:
-    if kind == SPARK:
-        made = ROOT / ".icegate" / "catalog.db"
-        if not made.exists():
-            pytest.skip("no Spark has run in this checkout yet")
-        for part in ("", "-wal"):
-            if (found := made.with_name(made.name + part)).exists():
-                shutil.copy(found, own_lake.home / found.name)
-    elif kind == BEFORE_VIEWS:
+    if kind == BEFORE_VIEWS:
         with closing(sqlite3.connect(own_lake.catalog_db)) as db:
             db.execute("alter table iceberg_tables drop column iceberg_type")
             db.commit()
