@@ -16,7 +16,8 @@
     {% if adapter.gate().changes_view(model, existing, select_sql) %}
         {% do adapter.gate().stage(model) %}
     {% endif %}
-    {% set is_table = existing is not none and existing.is_table and not adapter.gate().is_staged(model) %}
+    {% set in_place = not adapter.gate().is_staged(model) %}
+    {% set is_table = existing is not none and existing.is_table and in_place %}
     {% set built = icegate_beside(relation, 'view') if is_table else relation %}
     {% call statement('main') %}
         {{ get_create_view_as_sql(built, select_sql) }}
