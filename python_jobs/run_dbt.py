@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from icegate.dbt_process import build, run
+from icegate.dbt_process import build, options, run
 from icegate.errors import IcegateError
 from icegate.settings import lake_from_target, load_target
 from packages import Choice, choose_packages
@@ -55,12 +54,8 @@ def run_dbt(
 
 def _target(dbt_args: list[str]) -> tuple[Path, str, dict[str, Any]]:
     """Return the project, and the target that dbt will take from the same arguments."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--project-dir", default=os.environ.get("DBT_PROJECT_DIR") or ".")
-    parser.add_argument("--profiles-dir")
-    parser.add_argument("--target", "-t")
-    known, _ = parser.parse_known_args(dbt_args)
-    project_dir = Path(known.project_dir).absolute()
+    known = options(dbt_args)
+    project_dir = Path(known.project_dir or os.environ.get("DBT_PROJECT_DIR") or ".").absolute()
     profiles_dir = Path(known.profiles_dir) if known.profiles_dir else None
     return project_dir, *load_target(project_dir, profiles_dir, known.target)
 

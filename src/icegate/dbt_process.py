@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -14,8 +15,6 @@ from icegate.settings import Lake
 # `python -m dbt.cli.main` warns of an import that it does itself.
 DBT = (sys.executable, "-c", "from dbt.cli.main import cli; cli(prog_name='dbt')")
 ATTEMPTS = 3
-# Options of `dbt build` that `dbt retry` takes too; the others it knows from the last run.
-KEPT = ("--project-dir", "--profiles-dir", "--target", "-t", "--threads", "--vars")
 
 
 def run(args: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
@@ -39,7 +38,9 @@ def build(lake: Lake, args: Sequence[str], environ: Mapping[str, str] = os.envir
         if exit_code != 1 or not (blocked := _blocked(lake)):
             break
         print(f"build=again attempt={attempt} blocked={','.join(blocked)}", flush=True)
-        exit_code = run(["retry", *_kept(args)], environ)
+        given = vars(options(args)).items()  # what else there was it knows from the last run
+        kept = (f"--{name.replace('_', '-')}={value}" for name, value in given if value)
+        exit_code = run(["retry", *kept], environ)
     return exit_code
 
 
@@ -51,11 +52,10 @@ def _blocked(lake: Lake) -> list[str]:
     return sorted(json.loads(events[-1].detail or "{}").get("blocked", {})) if events else []
 
 
-def _kept(args: Sequence[str]) -> list[str]:
-    """Return those of the options, with their values, that `dbt retry` has to be told."""
-    kept: list[str] = []
-    for number, arg in enumerate(args):
-        name, equals, _ = arg.partition("=")
-        if name in KEPT:
-            kept += [arg] if equals else args[number : number + 2]
-    return kept
+def options(args: Sequence[str]) -> argparse.Namespace:
+    """Read those options of dbt that say which project and target is meant, and how it's run."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for name in ("--project-dir", "--profiles-dir", "--threads", "--vars"):
+        parser.add_argument(name)
+    parser.add_argument("--target", "-t")
+    return parser.parse_known_args(args)[0]

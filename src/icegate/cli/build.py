@@ -13,11 +13,7 @@ def build(context: typer.Context) -> None:
     """Run `dbt build` with its own options, again where other writers got in its way."""
     from icegate import dbt_process
 
-    given = dict(zip(context.args, context.args[1:], strict=False))
-    project, profiles = (given.get(name) for name in ("--project-dir", "--profiles-dir"))
-    at = Opened(
-        Path(project) if project else None,
-        Path(profiles) if profiles else None,
-        given.get("--target") or given.get("-t"),
-    )
+    known = dbt_process.options(context.args)
+    project, profiles = (Path(d) if d else None for d in (known.project_dir, known.profiles_dir))
+    at = Opened(project, profiles, known.target)
     raise typer.Exit(dbt_process.build(at.lake, ["build", *context.args]))

@@ -11,15 +11,17 @@ from icegate.gate import ledger, refs, staging
 from icegate.gate.build import is_alive, is_own_name
 from icegate.gate.report import Report
 from icegate.gate.staging import Staged
-from icegate.gate.store import Dropped, StoredTable, read_tables
+from icegate.gate.store import Dropped, StoredTable, dropped, read_tables
 from icegate.settings import Lake
+
+OWN = (ledger.NAMESPACE, staging.NAMESPACE)  # what is no table of people's
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A table or view that a build wrote: where its branch began and is, where `main` is.
 
-    ``since`` is the release whose rows readers have, ``staged`` what was built beside the table.
+    ``since`` is the release whose rows readers have.
     """
 
     table: StoredTable
@@ -27,7 +29,11 @@ class Candidate:
     head: int | None
     main: int | None
     since: int | None = None
-    staged: Staged | None = None
+
+    @property
+    def staged(self) -> Staged | None:
+        """What was built beside the table that readers see, if it was."""
+        return self.table if isinstance(self.table, Staged) else None
 
     @property
     def changed(self) -> bool:
@@ -48,8 +54,7 @@ class Candidate:
 
 def read_lake(lake: Lake) -> dict[str, StoredTable]:
     """Return all tables that people have, by name: not the gate's own."""
-    own = (ledger.NAMESPACE, staging.NAMESPACE)
-    return {t.name: t for t in read_tables(lake) if t.entry.namespace not in own}
+    return {t.name: t for t in read_tables(lake) if t.entry.namespace not in OWN}
 
 
 def candidates(
@@ -76,7 +81,7 @@ def candidates(
         main = refs.head(now.metadata) if now else None
         since = _since(now) if now else None
         head = refs.head(staged.metadata)
-        found[name] = Candidate(staged, main, head, main, since, staged)
+        found[name] = Candidate(staged, main, head, main, since)
     return found
 
 
@@ -112,10 +117,10 @@ def blocked(
 
 
 def _why_not(candidate: Candidate, build: str) -> str:
-    metadata, base = candidate.table.metadata, candidate.base
+    metadata = candidate.table.metadata
     if refs.leak(metadata, build):
         return "a write of this build went to its main instead of the branch"
-    if candidate.main != base and not refs.only_compacted(metadata, base):
+    if refs.is_overtaken(metadata, refs.branch_of(build)):
         return "someone else wrote to its main after the build had begun"
     return ""
 
@@ -146,7 +151,7 @@ def stale_staged(
     """Yield the same of what was built beside its table, and is to be dropped."""
     staying = {staging.staging_name(name, build) for name in kept}
     for entry in list_relations(lake, staging.NAMESPACE):
-        other = entry.name.rpartition("__")[2]
+        other = staging.build_of(entry)
         if other == build:
             done = entry.name not in staying
         else:
@@ -154,4 +159,4 @@ def stale_staged(
             renewed = entry.name in {staging.staging_name(name, other) for name in anew}
             done = done and (renewed or not staging.is_held(read_metadata(entry)))
         if done:
-            yield Dropped(entry.namespace, entry.name, entry.metadata_location)
+            yield dropped(entry)

@@ -93,7 +93,7 @@ def earlier_build(lake: Lake, invocation_id: str) -> tuple[str, list[Report]]:
 def reports_of(events: Iterable[Event]) -> list[Report]:
     """Return what processes of a build reported in these events."""
     reports = [json.loads(event.detail or "{}").get("report") for event in events]
-    return [Report.from_json(json.dumps(r)) for r in reports if r]
+    return [Report.from_dict(report) for report in reports if report]
 
 
 def _attempt(lake: Lake, report: Report, request: Request) -> Outcome:
@@ -124,13 +124,12 @@ def _steps(
     rows = ReleaseRows(outcome)
     for name, candidate in found.items():
         if candidate.staged and name in outcome.published:
-            stale = (
-                stale_branches(lake, tables[name], outcome.build, kept, anew)
-                if name in tables
-                else []
-            )
+            table = tables.get(name)
+            stale = stale_branches(lake, table, outcome.build, kept, anew) if table else []
             assert outcome.release is not None
-            steps += staging.publish_steps(lake, candidate.staged, outcome.release, finals, stale)
+            steps += staging.publish_steps(
+                lake, candidate.staged, table, outcome.release, finals, stale
+            )
             rows.add(name, candidate.staged.metadata, candidate)
         elif candidate.staged and name in kept:
             steps.append(staging.hold(candidate.staged))
@@ -201,7 +200,7 @@ class ReleaseRows:
 
 def _event(outcome: Outcome, report: Report, request: Request, event: str = "") -> Event:
     detail = {
-        "report": json.loads(report.to_json()),
+        "report": report.to_dict(),
         "published": outcome.published,
         "untested": outcome.untested,
         "held": [dataclasses.asdict(held) for held in outcome.held],

@@ -19,7 +19,7 @@ from icegate.gate.ledger import Event, ReleaseTable
 from icegate.gate.publish import finish, in_a_gap, reports_of
 from icegate.gate.refs import Metadata
 from icegate.gate.report import PASSED, Report, merge
-from icegate.gate.store import Dropped, Step, StoredTable, move
+from icegate.gate.store import Step, StoredTable, dropped, move
 from icegate.gate.verdict import Scope
 from icegate.settings import Lake
 from icegate.tables.metadata import moment
@@ -71,16 +71,12 @@ def open_builds(lake: Lake) -> list[OpenBuild]:
             written[build] = max(written[build], head.get("timestamp-ms", 0))
             held |= {build} if refs.is_held(table.metadata, branch) else set()
     for entry in list_relations(lake, staging.NAMESPACE):
-        tables[_build_of(entry)].append(entry.full_name)
-        held |= {_build_of(entry)} if staging.is_held(read_metadata(entry)) else set()
+        tables[staging.build_of(entry)].append(entry.full_name)
+        held |= {staging.build_of(entry)} if staging.is_held(read_metadata(entry)) else set()
     return [
         OpenBuild(build, _state(lake, build, build in held), tables[build], moment(written[build]))
         for build in sorted(tables, key=lambda build: -written[build])
     ]
-
-
-def _build_of(staged: CatalogEntry) -> str:
-    return staged.name.rpartition("__")[2]
 
 
 def _state(lake: Lake, build: str, held: bool) -> str:
@@ -220,7 +216,9 @@ def _drop(lake: Lake, builds: Mapping[str, str], target: str, command: str) -> N
         return Edits(
             {n: refs.without_refs(table.metadata, branches) for n, table in tables.items()},
             [event("rejected", b, target, command, reason=why) for b, why in builds.items()],
-            dropped=[e for e in list_relations(lake, staging.NAMESPACE) if _build_of(e) in builds],
+            dropped=[
+                e for e in list_relations(lake, staging.NAMESPACE) if staging.build_of(e) in builds
+            ],
         )
 
     apply(lake, plan)
@@ -248,7 +246,7 @@ def apply(
             for name, edited in edits.tables.items()
             if edited != tables[name].metadata
         ]
-        steps += [Dropped(*entry[:2], entry.metadata_location) for entry in edits.dropped]
+        steps += map(dropped, edits.dropped)
         if edits.events:
             steps += ledger.stage(lake, edits.events, edits.rows)
         move(lake, steps)

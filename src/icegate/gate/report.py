@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -56,19 +55,16 @@ class Report:
     nodes: dict[str, Node] = field(default_factory=dict)
     tests: dict[str, TestRun] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        """Return the report as the ledger keeps it."""
-        return json.dumps(
-            {
-                "nodes": [asdict(node) for node in self.nodes.values()],
-                "tests": [asdict(test) for test in self.tests.values()],
-            }
-        )
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as the ledger's JSON has it."""
+        return {
+            "nodes": [asdict(node) for node in self.nodes.values()],
+            "tests": [asdict(test) for test in self.tests.values()],
+        }
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
-        """Read what ``to_json`` wrote; keys that a newer version added are left out."""
-        found = json.loads(text)
+    def from_dict(cls, found: dict[str, Any]) -> Report:
+        """Read what ``to_dict`` made; keys that a newer version added are left out."""
         nodes = (_known(Node, row) for row in found["nodes"])
         tests = (_known(TestRun, row) for row in found["tests"])
         return cls({n.id: n for n in nodes}, {t.id: t for t in tests})

@@ -8,8 +8,8 @@ from typing import Any
 
 from icegate.catalog import list_relations
 from icegate.errors import GateError
-from icegate.gate import ledger, refs, staging
-from icegate.gate.candidates import Candidate
+from icegate.gate import ledger, refs
+from icegate.gate.candidates import OWN, Candidate
 from icegate.gate.decision import Outcome
 from icegate.gate.history import expired_tags, tables_of
 from icegate.gate.ledger import ReleaseTable
@@ -19,8 +19,6 @@ from icegate.gate.releases import Edits, apply, check_idle, event, open_builds
 from icegate.gate.store import StoredTable, drop_namespace
 from icegate.settings import Lake
 from icegate.tables.changes import MANAGED
-
-OWN = (ledger.NAMESPACE, staging.NAMESPACE)
 
 
 def rollback(

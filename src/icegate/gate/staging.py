@@ -21,10 +21,10 @@ from icegate.gate import refs
 from icegate.gate.refs import WAP_ENABLED, Metadata
 from icegate.gate.store import (
     Added,
-    Dropped,
     Moved,
     Step,
     StoredTable,
+    dropped,
     make_namespace,
     move,
     read_tables,
@@ -50,6 +50,11 @@ def staging_name(final: str, build: str) -> str:
     # `a__b.c` and `a.b__c` must not meet.
     apart = f"_{hashlib.sha256(final.encode()).hexdigest()[:6]}" if "__" in final else ""
     return f"{schema}__{name}{apart}__{build}"
+
+
+def build_of(entry: CatalogEntry) -> str:
+    """Return the build that a table or view in ``NAMESPACE`` is of."""
+    return entry.name.rpartition("__")[2]
 
 
 @dataclass(frozen=True)
@@ -155,33 +160,39 @@ def is_held(metadata: Metadata) -> bool:
 
 
 def publish_steps(
-    lake: Lake, staged: Staged, release: int, finals: dict[str, str], stale: Iterable[str]
+    lake: Lake,
+    staged: Staged,
+    table: StoredTable | None,
+    release: int,
+    finals: dict[str, str],
+    stale: Iterable[str],
 ) -> list[Step]:
     """Return what moves a staged table or view into place.
 
-    ``finals`` are the final names of everything staged, by the name that the build used;
-    ``stale`` branches of the table go with it.
+    ``table`` is the one of that name as it was judged, if there is one: someone else's write to it
+    since then must not get through. ``finals`` are the final names of everything staged, by the
+    name that the build used; ``stale`` branches of the table go with it.
     """
-    there = next((e for e in list_relations(lake) if e.full_name == staged.final), None)
+    there = table.entry if table else _view(lake, staged.final)
     schema, _, name = staged.final.partition(".")
     if staged.is_view:
         edited = _with_sql(staged.metadata, finals)
         if there is not None and there.kind == "view":
             edited = _next_version(read_metadata(there), edited)
-            return [StoredTable(there, edited).write(edited), _dropped(staged.entry)]
-    elif staged.is_clone and there is not None:
-        table = StoredTable(there, read_metadata(there))
+            return [StoredTable(there, edited).write(edited), dropped(staged.entry)]
+    elif staged.is_clone and table is not None:
         edited = _tagged(_taken_over(table.metadata, staged.metadata), staged, release)
         edited = refs.without_refs(edited, list(stale))
-        return [table.write(edited), _dropped(staged.entry)]
+        return [table.write(edited), dropped(staged.entry)]
     else:
         edited = _tagged(_gated(staged.metadata), staged, release)
-    out_of_the_way = [_dropped(there)] if there is not None else []
+    out_of_the_way = [dropped(there)] if there is not None else []
     return [*out_of_the_way, staged.write(edited).renamed(schema, name)]
 
 
-def _dropped(entry: CatalogEntry) -> Step:
-    return Dropped(entry.namespace, entry.name, entry.metadata_location)
+def _view(lake: Lake, name: str) -> CatalogEntry | None:
+    views = (entry for entry in list_relations(lake) if entry.kind == "view")
+    return next((view for view in views if view.full_name == name), None)
 
 
 def _tagged(metadata: Metadata, staged: Staged, release: int) -> Metadata:

@@ -69,6 +69,11 @@ class Dropped(NamedTuple):
         return f"delete from iceberg_tables {_WHERE}", catalog, *self
 
 
+def dropped(entry: CatalogEntry) -> Dropped:
+    """Return the step that takes a table or view away as it is now."""
+    return Dropped(entry.namespace, entry.name, entry.metadata_location)
+
+
 _WHERE = (
     "where catalog_name = ? and table_namespace = ? and table_name = ?"
     " and metadata_location = ? returning 1"

@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import time
+from typing import Any
 
 import pytest
 
 from gate.gated import NOT_NULL, GatedProject
 from gate.test_dbt_named import DBT, publish
-from icegate.gate import refs
+from icegate.gate import refs, staging
 from icegate.gate.build import hold_alive
-from icegate.gate.store import edit
+from icegate.gate.store import Step, edit
 
 pytestmark = pytest.mark.slow
 
@@ -69,6 +70,28 @@ def test_what_someone_else_wrote_meanwhile_is_never_lost(
     expected = [(1, 1), (1, 2), (7, 7)] if config else [(1, 2)]
     assert gated.seen("orders") == gated.seen("report") == expected
     assert gated.builds("orders") == []
+
+
+def test_a_write_between_judging_and_moving_is_not_lost(
+    gated: GatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table built beside takes over the metadata of the one that was judged, or nothing."""
+    gated.values("orders", 1)
+    assert gated.dbt("build").ok
+    gated.model("orders", "select 2 as id, 'two' as amount")
+    real = staging.publish_steps
+
+    def late(*args: Any) -> list[Step]:
+        monkeypatch.undo()
+        gated.append("orders", FOREIGN)
+        return real(*args)
+
+    monkeypatch.setattr(staging, "publish_steps", late)
+    run = gated.dbt("build")
+    assert "someone else wrote to it after" in run.message["orders"], run.text
+    assert gated.seen("orders") == [(1, 1), (7, 7)]
+    assert gated.dbt("build").ok
+    assert gated.seen("orders") == [(2, "two")]
 
 
 def test_building_again_goes_on_top_of_what_someone_else_wrote(gated: GatedProject) -> None:

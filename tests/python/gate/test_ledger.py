@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -204,22 +204,14 @@ def test_an_older_ledger_is_migrated_with_the_next_row(
         assert read_metadata(entry)["properties"][ledger.VERSION] == "2"
 
 
-@pytest.fixture
-def read_only(own_lake: Lake) -> Iterator[Lake]:
-    """A lake with an event, on a disk that nobody can write to, root neither."""
+def test_a_disk_that_cannot_be_written(
+    own_lake: Lake, make_read_only: Callable[[Path], None]
+) -> None:
     ledger.append(own_lake, [event(1)], [table(1)])
-    bind = ["mount", "--bind", str(own_lake.home), str(own_lake.home)]
-    if os.geteuid() != 0 or subprocess.run(bind, check=False).returncode != 0:
-        pytest.skip("a disk can be mounted by root only")
-    subprocess.run(["mount", "-o", "remount,bind,ro", str(own_lake.home)], check=True)
-    yield own_lake
-    subprocess.run(["umount", "-l", str(own_lake.home)], check=True)
-
-
-def test_a_disk_that_cannot_be_written(read_only: Lake) -> None:
-    assert ledger.read_events(read_only) == [event(1)]
+    make_read_only(own_lake.home)
+    assert ledger.read_events(own_lake) == [event(1)]
     with pytest.raises(CatalogError, match="cannot write the gate's ledger.*\n.*Read-only"):
-        ledger.append(read_only, [event(2)])
+        ledger.append(own_lake, [event(2)])
 
 
 def test_files_that_are_gone(own_lake: Lake) -> None:

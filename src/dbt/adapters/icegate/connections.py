@@ -94,7 +94,7 @@ class SessionCursor(SparkConnectionWrapper):
         if bindings:
             sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
         self._rows = self._frame = None
-        with self.work.running(), settled():
+        with self.work.running(), settled(sql):
             self._frame = self.session.sql(sql.strip().rstrip(";"))
 
     def fetchall(self) -> list[Row]:
