@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
+from icegate.catalog import CatalogEntry
 from icegate.cli.common import Grid, Opened, Shown, find_entry, on_lake, pick
 from icegate.errors import ConfigError
 
 quarantine = typer.Typer(
     name="quarantine",
-    help="Look at rows that were put aside because they fail a test of their model; drop them.",
+    help="Rows that were put aside because they fail a test of their model: look, put back, drop.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -25,19 +27,53 @@ Yes = Annotated[bool, typer.Option("--yes", help="Delete: it can't be taken back
 @on_lake
 def list_(at: Opened, model: Annotated[str | None, Model] = None) -> Shown:
     """List what is in quarantine, by table and build."""
-    from icegate.gate.quarantine import SUFFIX, kept, quarantines
+    from icegate.gate.quarantine import SUFFIX
+    from icegate.gate.quarantined import kept, quarantines
 
     entries = pick(quarantines(at.lake), [f"{model}{SUFFIX}"] if model else [])
     rows = [build for entry in entries for build in kept(at.lake, entry)]
     none = [] if rows else ["nothing is in quarantine"]
-    return Shown({"quarantine": rows}, [Grid("table build rows tests since", rows), *none])
+    return Shown({"quarantine": rows}, [Grid("table build rows waiting tests since", rows), *none])
+
+
+@quarantine.command(context_settings={"ignore_unknown_options": True})
+@on_lake
+def retry(
+    at: Opened,
+    model: Annotated[str, Model],
+    dbt_args: Annotated[list[str] | None, typer.Argument(help="Options for `dbt build`.")] = None,
+) -> Shown:
+    """Put rows that pass by now back into their table, in a build of it and what reads it."""
+    from icegate import dbt_process
+    from icegate.gate import quarantined as rows
+
+    entry = find_entry(rows.quarantines(at.lake), f"{model}{rows.SUFFIX}", at.lake.catalog)
+    table = entry.full_name.removesuffix(rows.SUFFIX)
+    if not (before := _waiting(at, entry)):
+        return Shown({"put_back": 0, "waiting": 0}, [f"no row waits in {entry.full_name}"])
+    alias = table.partition(".")[2]
+    folders = {"--project-dir": at.project, "--profiles-dir": at.profiles_dir}
+    given = [f"{name}={value}" for name, value in folders.items() if value]
+    given += ["--log-level=none"] if at.as_json else []
+    given += ["--target", at.target, "--select", f"{alias}+", f"config.alias:{alias}+"]
+    environ = {**os.environ, rows.RETRY: table}
+    code = dbt_process.build(at.lake, ["build", *given, *(dbt_args or [])], environ)
+    waiting = _waiting(at, entry)
+    said = f"{before - waiting:,} of {before:,} rows are no longer waiting in {entry.full_name}"
+    return Shown({"put_back": before - waiting, "waiting": waiting}, [said], code)
+
+
+def _waiting(at: Opened, entry: CatalogEntry) -> int:
+    from icegate.gate.quarantined import kept
+
+    return sum(build["waiting"] for build in kept(at.lake, entry))
 
 
 @quarantine.command()
 @on_lake
 def drop(at: Opened, model: Annotated[str, Model], build: Build = None, yes: Yes = False) -> Shown:
     """Delete rows from quarantine."""
-    from icegate.gate import quarantine as rows
+    from icegate.gate import quarantined as rows
 
     entry = find_entry(rows.quarantines(at.lake), f"{model}{rows.SUFFIX}", at.lake.catalog)
     held = rows.kept(at.lake, entry)

@@ -21,7 +21,7 @@ OWN = (ledger.NAMESPACE, staging.NAMESPACE)  # what is no table of people's
 class Candidate:
     """A table or view that a build wrote: where its branch began and is, where `main` is.
 
-    ``since`` is the release whose rows readers have.
+    ``since`` is the release whose rows readers have, ``node`` the unique id of what wrote it.
     """
 
     table: StoredTable
@@ -29,6 +29,7 @@ class Candidate:
     head: int | None
     main: int | None
     since: int | None = None
+    node: str = ""
 
     @property
     def staged(self) -> Staged | None:
@@ -62,7 +63,8 @@ def candidates(
 ) -> dict[str, Candidate]:
     """Return what a build wrote, by final name."""
     branch = refs.branch_of(build)
-    gated = {node.table for node in report.nodes.values()}  # what isn't is to be on `main`
+    # What isn't gated is to be on `main`.
+    gated = {node.table: node.id for node in report.nodes.values() if node.table}
     found = {
         name: Candidate(
             table,
@@ -70,18 +72,18 @@ def candidates(
             refs.head(table.metadata, branch),
             refs.head(table.metadata),
             _since(table),
+            gated.get(name, ""),
         )
         for name, table in tables.items()
         if refs.head(table.metadata, branch) is not None
         or (name in gated and refs.leak(table.metadata, build))
     }
-    finals = [node.table for node in report.nodes.values() if node.table]
-    for name, staged in staging.read_staged(lake, finals, build).items():
+    for name, staged in staging.read_staged(lake, gated, build).items():
         now = tables.get(name)
         main = refs.head(now.metadata) if now else None
         since = _since(now) if now else None
         head = refs.head(staged.metadata)
-        found[name] = Candidate(staged, main, head, main, since)
+        found[name] = Candidate(staged, main, head, main, since, gated[name])
     return found
 
 

@@ -127,9 +127,8 @@ def _steps(
             table = tables.get(name)
             stale = stale_branches(lake, table, outcome.build, kept, anew) if table else []
             assert outcome.release is not None
-            steps += staging.publish_steps(
-                lake, candidate.staged, table, outcome.release, finals, stale
-            )
+            signs = outcome.release, outcome.build, candidate.node
+            steps += staging.publish_steps(lake, candidate.staged, table, signs, finals, stale)
             rows.add(name, candidate.staged.metadata, candidate)
         elif candidate.staged and name in kept:
             steps.append(staging.hold(candidate.staged))
@@ -154,8 +153,8 @@ def _edited(
 ) -> refs.Metadata:
     edited, branch = table.metadata, refs.branch_of(outcome.build)
     if moved is not None and moved.head is not None and outcome.release is not None:
-        edited = refs.set_main(edited, moved.head)
-        edited = refs.set_tag(edited, refs.tag_of(outcome.release), moved.head)
+        signs = outcome.build, moved.node
+        edited = refs.release(edited, moved.head, outcome.release, *signs)
         edited = refs.without_refs(edited, expired_tags(edited, outcome.release))
     leak = refs.leak(table.metadata, outcome.build) if table.name in outcome.blocked else None
     if leak is not None and not leak.on_top:

@@ -6,12 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from icegate.catalog import CatalogEntry, list_relations, open_catalog, read_metadata
 from icegate.errors import ConfigError, GateError, did_you_mean
 from icegate.gate import refs
-from icegate.settings import Lake
 from icegate.tables.merge_plan import as_list
-from icegate.tables.metadata import columns as columns_of
 from icegate.tables.schema import same_columns
 from icegate.tables.state import literal, quote
 
@@ -25,6 +22,9 @@ OWN = {
     "icegate_release": ("string", ""),
     "icegate_batch": ("string", ""),
     "icegate_at": ("timestamp", "current_timestamp()"),
+    # The builds that, if they were published, put the row into its table or wrote a newer one.
+    "icegate_returned_by": ("string", "null"),
+    "icegate_outdated_by": ("string", "null"),
 }
 # These judge each row on its own; by package, since a project may mean something else by a name.
 PACKAGES = {
@@ -212,29 +212,3 @@ def shaping(table: str, now: Columns, columns: Columns, release: str) -> list[st
 
 def _ddl(columns: Columns) -> str:
     return ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
-
-
-def quarantines(lake: Lake) -> list[CatalogEntry]:
-    """Return the tables that are a quarantine, whatever else has such a name."""
-    named = [entry for entry in list_relations(lake) if entry.name.endswith(SUFFIX)]
-    return [e for e in named if OWN.keys() <= {c["name"] for c in columns_of(read_metadata(e))}]
-
-
-def kept(lake: Lake, entry: CatalogEntry) -> list[dict[str, Any]]:
-    """Return what is in a quarantine by build, the oldest first; read without a JVM."""
-    wanted = ("icegate_release", "icegate_test", "icegate_at")
-    rows = open_catalog(lake).load_table(entry.full_name).scan(selected_fields=wanted).to_arrow()
-    found = rows.group_by("icegate_release").aggregate(
-        [("icegate_at", "count"), ("icegate_test", "distinct"), ("icegate_at", "min")]
-    )
-    builds = found.rename_columns(["build", "rows", "tests", "since"]).sort_by("since").to_pylist()
-    return [{"table": entry.full_name, **b, "tests": sorted(b["tests"])} for b in builds]
-
-
-def drop(lake: Lake, entry: CatalogEntry, build: str | None) -> None:
-    """Delete what a build put in quarantine, or without one the table."""
-    catalog = open_catalog(lake)
-    if build is None:
-        catalog.purge_table(entry.full_name)
-    else:
-        catalog.load_table(entry.full_name).delete(f"icegate_release == '{build}'")

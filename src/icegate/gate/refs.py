@@ -15,6 +15,7 @@ from icegate.tables.metadata import ancestry, row_count
 MAIN = "main"
 WAP_ENABLED = "write.wap.enabled"
 BUILD_STAMP = "icegate.build"  # in the summary of each snapshot that a build wrote
+RELEASE_STAMP, NODE_STAMP = "icegate.release", "icegate.node"  # likewise, once it's published
 BRANCH_PREFIX = "build_"
 TAG_PREFIX = "release_"
 HELD_MS = 7 * 24 * 3600 * 1000
@@ -147,10 +148,25 @@ def is_overtaken(metadata: Metadata, branch: str) -> bool:
     return head(metadata) != base and not only_compacted(metadata, base)
 
 
-def set_tag(metadata: Metadata, tag: str, snapshot_id: int) -> Metadata:
-    """Return the metadata with a tag at a snapshot."""
-    refs = metadata.get("refs") or {}
-    return {**metadata, "refs": {**refs, tag: {"snapshot-id": snapshot_id, "type": "tag"}}}
+def release(
+    metadata: Metadata, snapshot_id: int, number: int, build: str = "", node: str = ""
+) -> Metadata:
+    """Return the metadata with `main` and the tag of a release at a snapshot.
+
+    The snapshots of its build are signed with what wasn't known when they were committed.
+    """
+    edited = metadata
+    if head(metadata) != snapshot_id or MAIN not in (metadata.get("refs") or {}):
+        edited = set_main(metadata, snapshot_id)
+    tag = {"snapshot-id": snapshot_id, "type": "tag"}
+    signs = {RELEASE_STAMP: str(number), NODE_STAMP: node}
+    signed = [
+        {**s, "summary": {**s["summary"], **signs}}
+        if build and s.get("summary", {}).get(BUILD_STAMP) == build
+        else s
+        for s in edited["snapshots"]
+    ]
+    return {**edited, "snapshots": signed, "refs": {**edited["refs"], tag_of(number): tag}}
 
 
 def without_refs(metadata: Metadata, names: Collection[str]) -> Metadata:

@@ -77,15 +77,14 @@ def _check_there(
 
 def _back(metadata: Metadata, snapshot_id: int | None, release: int) -> Metadata:
     """Return the metadata as of a snapshot; a column that got another type would read null."""
-    edited = metadata
-    if refs.head(metadata) != snapshot_id:
-        edited = refs.set_main(metadata, snapshot_id)
-    schema_id = (refs.snapshot(metadata, snapshot_id) or {}).get("schema-id")
-    if schema_id is not None and schema_id != metadata["current-schema-id"]:
-        edited = refs.set_schema(edited, schema_id)
-    if edited is metadata or snapshot_id is None:
-        return edited
-    return refs.set_tag(edited, refs.tag_of(release), snapshot_id)
+    current: int = metadata["current-schema-id"]
+    schema_id = (refs.snapshot(metadata, snapshot_id) or {}).get("schema-id", current)
+    if (refs.head(metadata), current) == (snapshot_id, schema_id):
+        return metadata
+    if snapshot_id is None:
+        return refs.set_main(metadata, None)
+    edited = refs.set_schema(metadata, schema_id) if schema_id != current else metadata
+    return refs.release(edited, snapshot_id, release)
 
 
 def expire(lake: Lake, keep: int, days: int, target: str, *, dry_run: bool) -> Any:

@@ -163,15 +163,16 @@ def publish_steps(
     lake: Lake,
     staged: Staged,
     table: StoredTable | None,
-    release: int,
+    signs: tuple[int, str, str],
     finals: dict[str, str],
     stale: Iterable[str],
 ) -> list[Step]:
     """Return what moves a staged table or view into place.
 
     ``table`` is the one of that name as it was judged, if there is one: someone else's write to it
-    since then must not get through. ``finals`` are the final names of everything staged, by the
-    name that the build used; ``stale`` branches of the table go with it.
+    since then must not get through. ``signs`` are release, build and node; ``finals`` the final
+    names of everything staged, by the name that the build used; ``stale`` branches of the table go
+    with it.
     """
     there = table.entry if table else _view(lake, staged.final)
     schema, _, name = staged.final.partition(".")
@@ -181,11 +182,11 @@ def publish_steps(
             edited = _next_version(read_metadata(there), edited)
             return [StoredTable(there, edited).write(edited), dropped(staged.entry)]
     elif staged.is_clone and table is not None:
-        edited = _tagged(_taken_over(table.metadata, staged.metadata), staged, release)
+        edited = _released(_taken_over(table.metadata, staged.metadata), staged, signs)
         edited = refs.without_refs(edited, list(stale))
         return [table.write(edited), dropped(staged.entry)]
     else:
-        edited = _tagged(_gated(staged.metadata), staged, release)
+        edited = _released(_gated(staged.metadata), staged, signs)
     out_of_the_way = [dropped(there)] if there is not None else []
     return [*out_of_the_way, staged.write(edited).renamed(schema, name)]
 
@@ -195,11 +196,9 @@ def _view(lake: Lake, name: str) -> CatalogEntry | None:
     return next((view for view in views if view.full_name == name), None)
 
 
-def _tagged(metadata: Metadata, staged: Staged, release: int) -> Metadata:
+def _released(metadata: Metadata, staged: Staged, signs: tuple[int, str, str]) -> Metadata:
     head = refs.head(staged.metadata)
-    if head is None:
-        return metadata
-    return refs.set_tag(refs.set_main(metadata, head), refs.tag_of(release), head)
+    return metadata if head is None else refs.release(metadata, head, *signs)
 
 
 def _gated(metadata: Metadata) -> Metadata:

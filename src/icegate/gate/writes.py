@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from icegate.explain import whole_text
@@ -22,6 +22,7 @@ UNKNOWN = "CommitStateUnknownException"
 
 WRITES = re.compile(r"\b(?:insert|merge|update|delete)\b", re.IGNORECASE)
 
+_threads: dict[str, threading.Lock] = {}  # by table
 _here = threading.local()  # what the node of this thread writes
 
 
@@ -29,15 +30,14 @@ _here = threading.local()  # what the node of this thread writes
 def writing(lake: Lake, build: Build, table: str) -> Iterator[None]:
     """Hold while this thread's node writes ``table``, `schema.name`.
 
-    Processes of one named build wait here for each other: on one branch an overwrite would drop
-    what another one appends.
+    Processes of one named build wait here for each other, and threads of one process, as with the
+    batches of a model: on one branch an overwrite would drop what another one appends, and another
+    one's commit would pass for that whose reply was lost.
     """
     _here.writes = (lake, build, table)
+    others = hold_table(lake, build.name, table) if build.named else nullcontext()
     try:
-        if build.named:
-            with hold_table(lake, build.name, table):
-                yield
-        else:
+        with _threads.setdefault(table, threading.Lock()), others:
             yield
     finally:
         _here.writes = None

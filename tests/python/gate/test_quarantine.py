@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from icegate.catalog import list_relations, open_catalog
 from icegate.cli.main import app
 from icegate.errors import ConfigError
 from icegate.gate.quarantine import Wanted, fails_by_one_row, rules_of, shaping
+from icegate.gate.quarantined import check_retry
 
 ASIDE = "orders__quarantine"
 TWENTY = (*range(1, 20), None)
@@ -95,6 +98,60 @@ def test_each_batch_of_one_build_keeps_its_rows(
     for _ in range(2):
         assert not gated.dbt("build").ok
         assert [id for (id,) in aside(gated, "id")] == [1, 3, 5, 7]
+
+
+def retry(project: GatedProject) -> str:
+    """Run `icegate quarantine retry` as its user does, and return what it says."""
+    command = [sys.executable, "-m", "icegate.cli.main", "quarantine", "retry"]
+    where = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
+    table = f"{project.schema}.orders"
+    done = subprocess.run([*command, table, *where], capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_rows_that_pass_by_now_go_back_once(gated: GatedProject) -> None:
+    """A key's newer row stays, whatever was put aside before it; what still fails stays aside."""
+    config = {
+        "materialized": "incremental",
+        "incremental_strategy": "merge",
+        "unique_key": "id",
+        "quarantine": True,
+        "quarantine_max_share": 1,
+    }
+    allowed = {"accepted_values": {"arguments": {"values": [1, 2], "quote": False}}}
+    gated.tests(orders={"amount": ["not_null", allowed]})
+    gated.model("report", "select count(*) as orders from {{ ref('orders') }}")
+
+    def day(*rows: str) -> None:
+        select = f"select * from values {', '.join(rows)} as t(id, amount)"
+        gated.model("orders", select, **config)
+
+    day("(1, 1)", "(2, 9)", "(3, 9)", "(4, null)")
+    assert gated.dbt("build").ok
+    day("(2, 2)", "(5, 9)")  # 2 is right again, and newer than what was put aside
+    assert gated.dbt("build").ok
+    assert gated.seen("orders") == [(1, 1), (2, 2)]
+    day("(1, 2)")
+    said = retry(gated)
+    assert f"0 of 3 rows are no longer waiting in {gated.schema}.{ASIDE}" in said, said
+    assert gated.seen("orders") == [(1, 2), (2, 2)]
+    allowed["accepted_values"]["arguments"]["values"] = [1, 2, 9]
+    gated.tests(orders={"amount": ["not_null", allowed]})
+    too_many = "select count(*) from {{ ref('orders') }} having count(*) > 3"
+    singular = gated.write("tests/assert_few_orders.sql", too_many)
+    said = retry(gated)
+    assert "1 held back" in said and "0 of 3 rows are no longer waiting" in said, said
+    assert gated.seen("orders") == [(1, 2), (2, 2)]
+    singular.unlink()
+    said = retry(gated)
+    assert "2 of 3 rows are no longer waiting" in said, said
+    assert gated.seen("orders") == [(1, 2), (2, 2), (3, 9), (5, 9)]
+    assert gated.seen("report") == [(4,)]
+    assert aside(gated, "id") == [(2,), (3,), (4,), (5,)]
+    day("(3, 1)")
+    assert "0 of 1 rows are no longer waiting" in retry(gated)
+    assert gated.seen("orders") == [(1, 2), (2, 2), (3, 1), (5, 9)]
 
 
 BATCHES = {
@@ -303,6 +360,19 @@ def test_a_config_that_cannot_be_right(config: dict[str, Any], told: str) -> Non
         Wanted.of("orders", config)
 
 
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"materialized": "table"}, "each build computes all of its rows anew"),
+        ({"materialized": "incremental", "incremental_strategy": "insert_overwrite"}, "beside"),
+        ({"materialized": "incremental"}, "before a test has"),
+    ],
+)
+def test_rows_that_cannot_go_back(config: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        check_retry({"name": "orders", "config": config}, is_gated=False)
+
+
 def test_a_table_that_is_no_quarantine_stays_as_it_is() -> None:
     with pytest.raises(ConfigError, match="another table"):
         shaping("s.orders__quarantine", [("id", "int")], [("id", "int")], "nightly")
@@ -323,10 +393,11 @@ def test_a_person_lists_and_drops(gated: GatedProject, monkeypatch: pytest.Monke
     for name in ("one", "two"):
         monkeypatch.setenv("ICEGATE_RELEASE", name)
         assert gated.dbt("build").ok
-    table, header = f"{gated.schema}.{ASIDE}", "build  rows  tests"
+    table, header = f"{gated.schema}.{ASIDE}", "build  rows  waiting  tests"
+    # Neither is published, and so their models will read these rows again.
     listed = icegate("list", f"{gated.schema}.orders")
     assert header in listed and listed.count(f"{table}  ") == 2
-    assert "one       1  not_null_orders_amount" in listed
+    assert "one       1        0  not_null_orders_amount" in listed
     assert f"did you mean {table}?" in icegate("list", "orders")
     assert f"did you mean {table}?" in icegate("drop", "orders", "--yes")
     named = f"{gated.schema}.orders"

@@ -359,7 +359,8 @@ def test_diff_tells_columns_from_another_of_the_same_name(lake: Lake) -> None:
 
 
 def test_eject_leaves_plain_tables(lake: Lake) -> None:
-    change(lake, "s.a", lambda old: refs.set_tag(old, "release_notes", refs.head(old) or 0))
+    notes = {"snapshot-id": refs.head(metadata(lake, "s.a")), "type": "tag"}
+    change(lake, "s.a", lambda old: {**old, "refs": {**old["refs"], "release_notes": notes}})
     change(lake, "s.b", lambda old: {
         **old, "properties": {**old["properties"], "icegate.managed": "x.y,write.wap.enabled"},
     })  # fmt: skip

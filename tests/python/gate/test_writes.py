@@ -61,6 +61,31 @@ def test_each_commit_tells_whose_it_is(gated: GatedProject) -> None:
     summary = metadata["snapshots"][-1]["summary"]
     assert summary["icegate.build"] == event.build
     assert summary["icegate.invocation"] == event.invocation_id
+    assert summary["icegate.release"] == "1"
+    assert summary["icegate.node"] == "model.t.events"
+    gated.model("events", "select 1 as id, 'one' as amount")  # built beside, and taken over
+    assert gated.dbt("build").ok
+    old, *_, new = (snapshot["summary"] for snapshot in gated.metadata("events")["snapshots"])
+    assert (old["icegate.release"], new["icegate.release"]) == ("1", "2")
+    assert new["icegate.node"] == "model.t.events"
+
+
+def test_batches_of_one_model_write_in_turns(gated: GatedProject) -> None:
+    """Else another batch's commit would pass for the one whose reply was lost."""
+    build, order = Build("0a1b2c3d", "x", False), []
+
+    def write(name: str) -> None:
+        with writes.writing(gated.lake, build, "s.events"):
+            order.append(name)
+            time.sleep(0.2)
+            order.append(name)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert order[::2] == order[1::2]
 
 
 def test_processes_of_one_build_write_a_table_in_turns(gated: GatedProject) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
-from icegate.gate import quarantine
+from icegate.gate import quarantine, quarantined, refs
 from icegate.gate.quarantine import FAILED, SUFFIX, Columns, Rule, Wanted
 from icegate.gate.refs import MAIN
+from icegate.tables.state import literal
 
 logger = AdapterLogger("Icegate")
 
@@ -22,12 +24,17 @@ class Quarantine:
     def __init__(self, adapter: Any, model: dict[str, Any], table: Any, view: Any) -> None:
         self.adapter, self.model, self.table, self.view = adapter, model, table, view
         self.aside = table.incorporate(path={"identifier": f"{table.identifier}{SUFFIX}"})
+        self.name = f"{table.schema}.{table.identifier}"
+        self.is_retried = os.environ.get(quarantined.RETRY) == self.name
 
     @as_dbt_error()
     def split(self, sql: str, is_incremental: bool) -> str:
         """Return the select of the good rows; the others are in quarantine by then."""
         wanted = Wanted.of(self.model["name"], self.model["config"])
         rules = [*self._rules(wanted.types)]
+        if self.is_retried:
+            quarantined.check_retry(self.model, self.adapter.gate().holds(self.model))
+            rules = rules or [Rule("", "", "false")]  # the test that took the rows away is gone
         if not rules:
             return sql
         if is_incremental:  # the select reads where the branch is, from here on
@@ -40,11 +47,13 @@ class Quarantine:
         total, bad, *by_test = (int(count) for count in counts)
         columns = [column for column in self._columns(self.view) if column[0] != FAILED]
         release = self.adapter.gate().quarantined(f"{self.aside.schema}.{self.aside.name}", bad)
+        good = quarantine.good_rows(str(self.view), columns, bad, total)
         if release:
             self._put_aside(bad, columns, release, is_incremental)
             counted = dict(zip(tests, by_test, strict=True))
             wanted.check(bad, total, counted, str(self.aside), release)
-        return quarantine.good_rows(str(self.view), columns, bad, total)
+            good += self._put_back(rules, columns, release, is_incremental)
+        return good
 
     def _rules(self, types: list[str]) -> Iterator[Rule]:
         from dbt.clients.jinja import GENERIC_TEST_KWARGS_NAME, add_rendered_test_kwargs
@@ -66,11 +75,16 @@ class Quarantine:
 
     def _put_aside(self, bad: int, columns: Columns, release: str, is_incremental: bool) -> None:
         name, build = str(self.aside), self.adapter.gate().build
-        if not bad and (build is None or build.name == build.invocation_id[:8]):
+        if (
+            not bad
+            and not self.is_retried
+            and (build is None or build.name == build.invocation_id[:8])
+        ):
             return  # no earlier attempt's rows are there either
         now = self._columns(self.aside)
         if bad:
             logger.warning(f"quarantine={name} rows={bad} release={release}")
+        if bad or (now and self.is_retried):
             for statement in quarantine.shaping(name, now, columns, release):
                 self.adapter.execute(statement)
             now = self._columns(self.aside)
@@ -79,3 +93,31 @@ class Quarantine:
             batch = quarantine.batch_of(self.model, metadata or {}, build.branch if build else MAIN)
             sql = quarantine.filling(name, now, str(self.view), columns, release, batch)
             self.adapter.batches().write(sql, None, self.model)
+
+    def _put_back(
+        self, rules: Sequence[Rule], columns: Columns, release: str, is_incremental: bool
+    ) -> str:
+        """Mark rows in quarantine that this write outdates; return what reads those to go back."""
+        metadata = embedded_metadata(self.adapter, self.aside)
+        if metadata is None or refs.head(metadata) is None:
+            return ""
+        ended = quarantined.published(self.adapter.embedded_lake, self.name)
+        waits = quarantined.waiting(ended)
+        # Without a gate what is written is read at once, and a name isn't needed.
+        build = release if self.adapter.gate().holds(self.model) else ""
+        view = str(self.view)
+        outdated = quarantined.outdated(view, self.model, waits, release, is_incremental)
+        self._mark("icegate_outdated_by", build, outdated)
+        if not self.is_retried or not is_incremental:
+            return ""
+        waits = quarantined.waiting([*ended, build])
+        passing = quarantined.passing(rules, self._columns(self.aside), columns)
+        self._mark("icegate_returned_by", build, f"{waits} and {passing}")
+        return quarantined.put_back(str(self.aside), columns, build, ended)
+
+    def _mark(self, column: str, build: str, where: str) -> None:
+        rows = f"{self.aside} as q"
+        counting = f"select count(*) from {rows} where {where}"
+        if int(self.adapter.execute(counting, fetch=True)[1].rows[0][0]):
+            update = f"update {rows} set {column} = {literal(build)} where {where}"
+            self.adapter.batches().write(update, None, self.model)
