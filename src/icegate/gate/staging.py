@@ -138,6 +138,14 @@ def why_not(staged: Staged, now: StoredTable | None, build: str) -> str:
     return ""
 
 
+def drop_overtaken(lake: Lake, finals: Iterable[str], build: str) -> None:
+    """Drop what can't be published any more, so that it's staged anew, on top of what is there."""
+    for name, staged in read_staged(lake, finals, build).items():
+        now = next(iter(read_tables(lake, [name])), None)
+        if why_not(staged, now, build):
+            move(lake, [dropped(staged.entry)])
+
+
 def reads(staged: Staged, names: Iterable[str]) -> bool:
     """Tell whether a staged view reads any of these staged names."""
     return staged.is_view and any(name in _sql(staged.metadata) for name in names)
