@@ -43,13 +43,16 @@ def waiting(published: Iterable[str]) -> str:
 def outdated(
     view: str, model: Mapping[str, Any], waits: str, release: str, is_incremental: bool
 ) -> str:
-    """Return the condition for rows in a quarantine `q` that a write of ``view`` outdates."""
+    """Return the condition for rows in a quarantine `q` that a write of ``view`` outdates, if any.
+
+    ``waits`` is that for the rows that wait.
+    """
     config = model["config"]
     if not is_incremental:  # all of the table is computed anew
         return waits
     merges = config.get("incremental_strategy") in ("merge", "delete+insert")
     if not merges or not (keys := as_list(config.get("unique_key"))):
-        return "false"
+        return ""
     equals = "<=>" if config.get("null_safe_keys") else "="
     same = " and ".join(f"v.{quote(key)} {equals} q.{quote(key)}" for key in keys)
     beside = f"q.icegate_release = {literal(release)} and size(v.{FAILED}) = 0"

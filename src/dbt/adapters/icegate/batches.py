@@ -42,10 +42,6 @@ class Batches:
         columns = Columns(table, batch, [c.name for c in wanted] if wanted else table)
         return MergePlan(model, arg_dict, columns)
 
-    def predicates(self, given: list[str] | str | None) -> list[str]:
-        """Return `incremental_predicates` as a list."""
-        return as_list(given)
-
     @as_dbt_error()
     def window(self, model: dict[str, Any]) -> windows.Window:
         """Return the span of event time that this batch of a microbatch model replaces."""

@@ -11,20 +11,11 @@ from typing import Any, ClassVar
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.events.base_types import EventLevel
 from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.invocation import get_invocation_id
 
+from dbt.adapters.icegate import task as of_dbt
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
-from dbt.adapters.icegate.task import (
-    fail_nodes,
-    gated_tables,
-    invocation_id,
-    rehearsal,
-    rehearsed,
-    report_of,
-    retried_invocation,
-    tell_at_end,
-    writes,
-)
 from icegate.errors import IcegateError
 from icegate.gate import refs, staging
 from icegate.gate.build import Build, check_name, hold_alive, is_own_name
@@ -75,7 +66,7 @@ class Gate:
         """Count rows that go into quarantine; return whose they are: none's in a rehearsal."""
         if rows:
             self._quarantined[table] = self._quarantined.get(table, 0) + rows
-        name = self.build.name if self.build else invocation_id()[:8]
+        name = self.build.name if self.build else get_invocation_id()[:8]
         return "" if self._rehearsal else name
 
     def stage(self, model: dict[str, Any]) -> None:
@@ -175,20 +166,20 @@ class Gate:
         """Send the writes of gated nodes to the branch of a build."""
         if Gate.running is not None:
             Gate.running._leave()
-        self._rehearsal, self._quarantined = rehearsal(task), {}
+        self._rehearsal, self._quarantined = of_dbt.rehearsal(task), {}
         name = "" if self._rehearsal else os.environ.get("ICEGATE_RELEASE", "")
-        retried = "" if self._rehearsal or name else retried_invocation()
-        if not self.adapter.config.credentials.gate or not (name or retried or writes(task)):
+        retried = "" if self._rehearsal or name else of_dbt.retried_invocation()
+        if not self.adapter.config.credentials.gate or not (name or retried or of_dbt.writes(task)):
             return
         check_target(self.adapter.embedded_lake)
-        self.gated = gated_tables(task.manifest.nodes)
+        self.gated = of_dbt.gated_tables(task.manifest.nodes)
         if not self.gated:
             return
-        invocation = invocation_id()
+        invocation = get_invocation_id()
         self._earlier = []
         if retried:
             name, self._earlier = earlier_build(self.adapter.embedded_lake, retried)
-            if not name and not writes(task):
+            if not name and not of_dbt.writes(task):
                 return
         named = bool(name) and not (retried and is_own_name(name))
         # Of a microbatch model that got half through, dbt repeats the other half only.
@@ -218,17 +209,17 @@ class Gate:
             scope=credentials.gate_scope,
             require_tests=credentials.gate_require_tests,
         )
-        lake, report = self.adapter.embedded_lake, report_of(task, self.gated)
+        lake, report = self.adapter.embedded_lake, of_dbt.report_of(task, self.gated)
         try:
             if self._rehearsal:
                 discard(lake, build.name)
-                return tell_at_end(rehearsed(self._rehearsal, report))
+                return of_dbt.tell_at_end(of_dbt.rehearsed(self._rehearsal, report))
             if build.named:
                 outcome = record(lake, report, request)
             else:
                 outcome = finish(lake, merge([*self._earlier, report]), request)
         except IcegateError as error:
-            fail_nodes(task, self.gated, dict.fromkeys(self.gated.values(), str(error)))
+            of_dbt.fail_nodes(task, self.gated, dict.fromkeys(self.gated.values(), str(error)))
             return
         back = {t: _BLOCKED.format(t, w) for t, w in outcome.blocked.items()}
         for verdict in (held.verdict for held in outcome.held):
@@ -236,10 +227,10 @@ class Gate:
                 back[verdict.table] = _UNTESTED.format(verdict.table)
             elif (verdict.cause, verdict.root) == ("downstream", "not_built"):
                 back[verdict.table] = _OUTDATED.format(verdict.table, verdict.by)
-        fail_nodes(task, self.gated, back)
+        of_dbt.fail_nodes(task, self.gated, back)
         level = EventLevel.ERROR if outcome.held or outcome.blocked else EventLevel.INFO
         outcome.quarantined = self._quarantined
-        tell_at_end(describe(outcome), level)
+        of_dbt.tell_at_end(describe(outcome), level)
 
     def _leave(self) -> None:
         self.adapter.Relation.staged = {}

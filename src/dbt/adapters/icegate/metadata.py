@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.catalog import list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
-from icegate.tables.metadata import ROW_CHANGES, columns, current_snapshot, last_change
+from icegate.tables.metadata import ROW_CHANGES, columns, current_snapshot, last_change, moment
 from icegate.tables.state import literal
 
 logger = AdapterLogger("Icegate")
@@ -140,7 +140,7 @@ def _in_files(lake: Lake, wanted: Collection[Key]) -> Iterator[Facts]:
             comment=properties.get("comment"),
             owner=properties.get("owner"),
             summary=current.get("summary", {}) if current else None,
-            changed_at=_moment(change["timestamp-ms"]) if change else None,
+            changed_at=moment(change["timestamp-ms"] if change else None),
         )
 
 
@@ -163,7 +163,7 @@ def _on_spark(adapter: Any, found: list[BaseRelation]) -> Iterator[Facts]:
             kind=str(relation.type or "table"),
             columns=described,
             summary=json.loads(row["summary"]) if row and row["summary"] else None,
-            changed_at=_moment(int(row["changed_ms"])) if row and row["changed_ms"] else None,
+            changed_at=moment(row["changed_ms"] if row else None),
         )
 
 
@@ -247,7 +247,3 @@ def _history(table: BaseRelation) -> str:
         inner join {table}.snapshots as snapshots on history.snapshot_id = snapshots.snapshot_id
         where history.is_current_ancestor
     """
-
-
-def _moment(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)

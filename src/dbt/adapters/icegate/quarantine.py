@@ -46,7 +46,7 @@ class Quarantine:
         counts = self.adapter.execute(counting, fetch=True)[1].rows[0]
         total, bad, *by_test = (int(count) for count in counts)
         columns = [column for column in self._columns(self.view) if column[0] != FAILED]
-        release = self.adapter.gate().quarantined(f"{self.aside.schema}.{self.aside.name}", bad)
+        release = self.adapter.gate().quarantined(f"{self.name}{SUFFIX}", bad)
         good = quarantine.good_rows(str(self.view), columns, bad, total)
         if release:
             self._put_aside(bad, columns, release, is_incremental)
@@ -75,11 +75,8 @@ class Quarantine:
 
     def _put_aside(self, bad: int, columns: Columns, release: str, is_incremental: bool) -> None:
         name, build = str(self.aside), self.adapter.gate().build
-        if (
-            not bad
-            and not self.is_retried
-            and (build is None or build.name == build.invocation_id[:8])
-        ):
+        is_first = build is None or build.invocation_id.startswith(build.name)
+        if is_first and not bad and not self.is_retried:
             return  # no earlier attempt's rows are there either
         now = self._columns(self.aside)
         if bad:
@@ -107,7 +104,8 @@ class Quarantine:
         build = release if self.adapter.gate().holds(self.model) else ""
         view = str(self.view)
         outdated = quarantined.outdated(view, self.model, waits, release, is_incremental)
-        self._mark("icegate_outdated_by", build, outdated)
+        if outdated:
+            self._mark("icegate_outdated_by", build, outdated)
         if not self.is_retried or not is_incremental:
             return ""
         waits = quarantined.waiting([*ended, build])

@@ -62,12 +62,6 @@ def rehearsal(task: Any) -> str:
     return next((f"--{name}" for name in ("empty", "sample") if getattr(task.args, name, None)), "")
 
 
-def invocation_id() -> str:
-    from dbt_common.invocation import get_invocation_id
-
-    return get_invocation_id()
-
-
 def gated_tables(nodes: dict[str, Any]) -> dict[str, str]:
     """Return the tables that the gate holds, by the unique id of their node."""
     found = {}
@@ -111,7 +105,9 @@ def report_of(task: Any, gated: dict[str, str]) -> Report:
             name=result.node.name,
             status=_NODE_STATUS.get(str(result.status), "error"),
             table=gated.get(id),
-            ancestors=tuple(sorted(p for p in ancestors(id) if p in known or _is_source(p))),
+            ancestors=tuple(
+                sorted(p for p in ancestors(id) if p in known or p.startswith("source."))
+            ),
         )
         for id, result in results.items()
         if result.node.resource_type in ("model", "seed", "snapshot")
@@ -123,10 +119,6 @@ def report_of(task: Any, gated: dict[str, str]) -> Report:
             if id in results or ran.keys() & {*test.nodes, test.attached}:
                 tests[id] = test
     return Report(ran, tests)
-
-
-def _is_source(id: str) -> bool:
-    return id.startswith("source.")
 
 
 _NODE_STATUS = {

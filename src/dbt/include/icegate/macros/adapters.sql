@@ -61,15 +61,6 @@
     {%- endif %}
 {%- endmacro %}
 
-{% macro icegate__alter_column_comment(relation, column_dict) %}
-    {% for name, column in column_dict.items() %}
-        {% call statement() %}
-            alter table {{ relation }} alter column {{ adapter.quote(column.name) }}
-            comment {{ icegate_literal(column.description) }}
-        {% endcall %}
-    {% endfor %}
-{% endmacro %}
-
 {#- With `--empty` a ref is a subquery, except to `render`. -#}
 {% macro icegate__alter_column_type(relation, column_name, new_column_type) %}
     {% call statement('alter_column_type') %}

@@ -33,9 +33,8 @@
                 'temp_relation': batch,
                 'unique_key': config.get('unique_key'),
                 'dest_columns': columns,
-                'incremental_predicates': adapter.batches().predicates(
-                    config.get('predicates') or config.get('incremental_predicates')
-                ),
+                'incremental_predicates': config.get('predicates')
+                    or config.get('incremental_predicates'),
             })) %}
         {% endif %}
     {% endif %}
