@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dbt.adapters.icegate.gate import Gate
 from gate.gated import NOT_NULL, GatedProject
 from gate.test_dbt_named import DBT, publish
 from icegate.gate import refs, staging
@@ -153,6 +154,26 @@ def test_a_branch_of_a_dead_process_is_dropped_and_of_a_living_one_kept(
             assert sorted(gated.builds(table)) == ["11111111", "by_hand"]
     assert gated.dbt("build", "--select", "orders").ok
     assert gated.builds("orders") == gated.builds("other") == ["by_hand"]
+
+
+def test_a_run_that_nobody_ended_is_not_in_the_way_of_the_next(
+    gated: GatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook whose cell was interrupted: the next run has an adapter of its own."""
+    gated.values("orders", 1)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Gate, "at_hooks", only_begin)
+        gated.dbt("run")
+    assert Gate.running is not None and gated.seen("orders") == []
+    Gate.running.adapter.cleanup_connections()
+    run = gated.dbt("build")
+    assert run.ok, run.text
+    assert gated.seen("orders") == [(1, 1)] and gated.builds("orders") == []
+
+
+def only_begin(gate: Gate, task: Any, when: str) -> None:
+    if when == "on-run-start":
+        gate.begin(task)
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, ClassVar
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -165,7 +165,8 @@ class Gate:
     def begin(self, task: Any) -> None:
         """Send the writes of gated nodes to the branch of a build."""
         if Gate.running is not None:
-            Gate.running._leave()
+            with suppress(Exception):  # its session may be gone
+                Gate.running._leave()
         self._rehearsal, self._quarantined = of_dbt.rehearsal(task), {}
         name = "" if self._rehearsal else os.environ.get("ICEGATE_RELEASE", "")
         retried = "" if self._rehearsal or name else of_dbt.retried_invocation()
@@ -191,9 +192,10 @@ class Gate:
         staging.drop_overtaken(lake, [self.gated[id] for id in self._again], self.build.name)
         self._redirect(staging.read_staged(lake, self.gated.values(), self.build.name))
         Gate.running = self
-        self.build.enter(self._session())
-        guard = guarding(self._is_protected, remote=is_remote(self._session()))
-        self._held.enter_context(guard)
+        session = self.adapter.connections.get_thread_connection().handle.session
+        self.build.enter(session)
+        self._held.callback(self.build.leave, session)
+        self._held.enter_context(guarding(self._is_protected, remote=is_remote(session)))
         threading.Thread(target=warm_up, daemon=True).start()  # what publishing imports
 
     def end(self, task: Any) -> None:
@@ -234,10 +236,8 @@ class Gate:
 
     def _leave(self) -> None:
         self.adapter.Relation.staged = {}
-        if self.build is not None:
-            self.build.leave(self._session())
-        self._held.close()
         self.build = Gate.running = None
+        self._held.close()
 
     def _is_protected(self, name: str) -> bool:
         """Tell whether readers have rows of a table that this build must not replace in place."""
@@ -247,9 +247,6 @@ class Gate:
             known = [table for table in tables if table.endswith(f".{name}")]
         found = read_tables(self.adapter.embedded_lake, known) if known else ()
         return any(refs.head(table.metadata) is not None for table in found)
-
-    def _session(self) -> Any:
-        return self.adapter.connections.get_thread_connection().handle.session
 
 
 _BLOCKED = (
