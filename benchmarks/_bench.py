@@ -26,7 +26,7 @@ from icegate.session import catalog_conf, found_jars, session_conf
 from icegate.settings import Lake
 
 ROOT = Path(__file__).resolve().parents[1]
-HOME = ROOT / ".icegate" / "bench"
+HOME, RESULTS = ROOT / ".icegate" / "bench", ROOT / "benchmarks" / "results"
 MEMORY, THREADS = "2g", 4
 SHARED = ("dbt-core", "dbt-adapters", "dbt-common", "dbt-spark", "pyspark")
 # What a peer is made of: in our own version, where it names none.
@@ -166,10 +166,10 @@ def refuse_unfair() -> None:
         )
 
 
-def sides(benchmark: str, files: dict[str, str]) -> tuple[Side, Side]:
-    """Make both projects and finish their parse; print what each runs with."""
+def sides(benchmark: str, files: dict[str, str], **keys: Any) -> tuple[Side, Side]:
+    """Make both projects and finish their parse; print what each runs with. ``keys`` are ours."""
     refuse_unfair()
-    ours = our_side(HOME / benchmark / "ours", files)
+    ours = our_side(HOME / benchmark / "ours", files, **keys)
     peer = _dbt_spark(HOME / benchmark / "dbt-spark", files)
     for side in (ours, peer):
         side.forget()
@@ -193,9 +193,7 @@ def our_side(folder: Path, files: dict[str, str], method: str = "session", **key
     lake = _lake(folder)
     target = {"type": "icegate", "method": method, "schema": "bench", "memory": MEMORY, **keys}
     write_project(folder, files, target)
-    print(
-        f"icegate:   {target | {'threads': THREADS}}, what else it sets is src/icegate/session.py"
-    )
+    print(f"icegate:   {target | {'threads': THREADS}}, the rest is src/icegate/session.py")
     return Side("icegate", Path(sys.executable), lake.home.parent)
 
 
@@ -269,17 +267,21 @@ class Claim:
         )
 
 
-def finish(name: str, claims: list[Claim]) -> None:
-    """Write the results, print a line for each claim, and exit 1 when a bar is missed."""
+def save(name: str, **found: Any) -> None:
+    """Write what was found into `results/`, with the date, the machine and the versions."""
     record = {
         "date": time.strftime("%Y-%m-%d"),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         "versions": {package: version(package) for package in SHARED},
-        "claims": [{**asdict(claim), "met": claim.met} for claim in claims],
+        **found,
     }
-    path = ROOT / "benchmarks" / "results" / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(record, indent=2) + "\n")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+
+
+def finish(name: str, claims: list[Claim]) -> None:
+    """Write the results, print a line for each claim, and exit 1 when a bar is missed."""
+    save(name, claims=[{**asdict(claim), "met": claim.met} for claim in claims])
     for claim in claims:
         print(claim.line(name))
     sys.exit(0 if all(claim.met for claim in claims) else 1)

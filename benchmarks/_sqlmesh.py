@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -28,17 +29,25 @@ CONFIG = {
 }
 
 
-def sqlmesh(benchmark: str, files: dict[str, str]) -> Side:
-    """Write the project; models that a tag sets apart are left out."""
+def sqlmesh(
+    benchmark: str, files: dict[str, str], more: dict[str, str] | None = None, **connection: bool
+) -> Side:
+    """Write the project; models that a tag sets apart are left out.
+
+    ``more`` is what a model says besides, ``connection`` what Spark's says.
+    """
     folder = HOME / benchmark / "sqlmesh"
     shutil.rmtree(folder / "models", ignore_errors=True)
     (folder / "models").mkdir(parents=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    spark = {**CONFIG["gateways"]["spark"], "connection": {"type": "spark", **connection}}
+    config = {**CONFIG, "gateways": {"spark": spark}}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
     for path, sql in files.items():
-        if path.startswith("models/") and "tags=" not in sql:
-            (folder / path).write_text(_model(Path(path).stem, sql))
+        if re.fullmatch(r"models/\w+\.sql", path) and "tags=" not in sql:
+            name = Path(path).stem
+            (folder / path).write_text(_model(name, sql, (more or {}).get(name, "")))
     env, _ = spark_defaults(folder)
-    print(f"sqlmesh:   {CONFIG['gateways']}, and the same spark-defaults.conf")
+    print(f"sqlmesh:   {config['gateways']}, and the same spark-defaults.conf")
     return Side("sqlmesh", peer_python("sqlmesh"), folder, env)
 
 
@@ -51,9 +60,26 @@ def first_plan(side: Side) -> Cost:
     return timed([command, *given], side.folder, side.env)
 
 
-def _model(name: str, sql: str) -> str:
+def wap_branches(side: Side) -> dict[int, str]:
+    """Return the branches that SQLMesh wrote for its audits, by snapshot.
+
+    They are gone when it's done, but Iceberg keeps the metadata files of before.
+    """
+    found: dict[int, str] = {}
+    folder = side.home / "warehouse" / "sqlmesh__bench"
+    for path in sorted(folder.glob("*/metadata/*.metadata.json")):
+        refs = json.loads(path.read_text())["refs"]
+        for name, ref in refs.items():
+            if name.startswith("wap_"):
+                found.setdefault(ref["snapshot-id"], name)
+    return found
+
+
+def _model(name: str, sql: str, more: str) -> str:
     kind = KINDS[next(word for word in ("append", "merge", "view", "table") if f"'{word}'" in sql)]
     sql = re.sub(r"\{\{ config.*?\}\}\n", "", sql)
     sql = re.sub(r"\{% if .*?endif %\}", "", sql, flags=re.DOTALL)
     sql = re.sub(r"\{\{ ref\('(\w+)'\) \}\}", r"bench.\1", sql)
-    return f"MODEL (name bench.{name}, kind {kind});\n\n{sql}"
+    sql = re.sub(r"\{\{ source\('(\w+)', '(\w+)'\) \}\}", r"\1.\2", sql)
+    said = ", ".join(filter(None, (f"name bench.{name}, kind {kind}", more)))
+    return f"MODEL ({said});\n\n{sql}"
