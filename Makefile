@@ -45,8 +45,9 @@ test-fast: $(installed) ## run the quick tests, in under 3 minutes
 test-long: $(installed) conformance ## run conformance, servers, and what installs or breaks things, in under 40 minutes
 	$(python) -m pytest -m long $(ARGS)
 
-conformance: $(installed) ## run dbt's own suite for adapters; docs/conformance.md lists what isn't clean
+conformance: $(installed) ## run dbt's own suite for adapters, gate off and on; docs/conformance.md lists what isn't clean
 	$(python) -m pytest tests/conformance -n 2 --dist loadscope -p no:cacheprovider
+	ICEGATE_CONFORMANCE_GATE=1 $(python) -m pytest tests/conformance -n 2 --dist loadscope -p no:cacheprovider
 
 torture: $(installed) ## kill builds in all ways while readers poll main; ARGS="--rounds 10" is CI's size
 	$(python) tests/torture $(ARGS)
