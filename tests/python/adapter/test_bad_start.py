@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,6 +47,29 @@ def test_an_unknown_method(project: DbtProject) -> None:
     retarget(project, method="sesion")
     run = project.dbt("run")
     assert not run.ok and "unknown method 'sesion': did you mean 'session'?" in run.text
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dbt.adapters.icegate.connections import SessionCursor
+from icegate.session import start_session
+from icegate.settings import Lake
+
+home = Path(sys.argv[1])
+cursor = SessionCursor(start_session(Lake(home=home, warehouse=home / "warehouse")))
+cursor.session.sql("select 1 as a").createOrReplaceTempView("a_view")
+cursor.held.append("a_view")
+os.kill(cursor.session.sparkContext._gateway.proc.pid, signal.SIGKILL)
+cursor.close()
+os._exit(7)
+"""
+
+
+@pytest.mark.slow
+def test_a_connection_closes_though_its_jvm_was_killed(lake_copy: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(lake_copy)], timeout=120)
+    assert done.returncode == 7
 
 
 @pytest.mark.slow

@@ -125,9 +125,10 @@ class SessionCursor(SparkConnectionWrapper):
 
     def close(self) -> None:
         self._frame = self._rows = None
-        while self.held:
+        held, self.held = self.held, []
+        for view in held:
             with suppress(Exception):  # a session that is gone has freed them
-                self.session.catalog.dropTempView(self.held.pop())
+                self.session.catalog.dropTempView(view)
 
     def rollback(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: a statement on Iceberg commits or leaves the table as it was."""
