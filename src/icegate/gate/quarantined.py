@@ -50,8 +50,7 @@ def outdated(
     config = model["config"]
     if not is_incremental:  # all of the table is computed anew
         return waits
-    merges = config.get("incremental_strategy") in ("merge", "delete+insert")
-    if not merges or not (keys := as_list(config.get("unique_key"))):
+    if not (keys := as_list(config.get("unique_key"))):
         return ""
     equals = "<=>" if config.get("null_safe_keys") else "="
     same = " and ".join(f"v.{quote(key)} {equals} q.{quote(key)}" for key in keys)
@@ -84,6 +83,9 @@ def check_retry(model: Mapping[str, Any], is_gated: bool) -> None:
         why, fix = "each build computes all of its rows anew", "build it again"
     elif strategy not in ("append", "merge"):
         why, fix = f"{strategy} replaces what lies beside them", "build those batches again"
+    elif not config.get("unique_key"):
+        # What lies above a model's own mark it reads again, and nothing would tell the two apart.
+        why, fix = "without a `unique_key` they might come twice", "set it, or --full-refresh"
     elif not is_gated:
         why, fix = "readers would have them before a test has", "take `gate: false` away from it"
     else:
