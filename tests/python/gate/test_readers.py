@@ -3,81 +3,160 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
+import duckdb
 import pytest
 from conftest import ROOT
+from pyiceberg.catalog import Catalog, load_catalog
 
 from gate.gated import NOT_NULL, GatedProject
+from gate.rest_catalog import rest_catalog
 from icegate.catalog import list_relations, open_catalog
-from icegate.cli.query import _open_duckdb
+from icegate.cli.query import _extension_file, _open_duckdb
 from icegate.gate import refs
 
 pytestmark = pytest.mark.slow
 
 PAGE = ROOT / "docs" / "readers.md"
 RELEASED, PUBLISHED, HELD = 10, 20, None  # amounts in release 1, on main, on the branch
+# The page's words for what a reader got.
+RELEASE, MAIN, BRANCH = "that release", "`main`", "what is held back"
+NOTHING, AN_ERROR = "no rows", "an error"
+WORDS = {((RELEASED,),): RELEASE, ((PUBLISHED,),): MAIN, ((HELD,),): BRANCH, (): NOTHING}
 
 
 class Readers:
-    """One table with a release, a newer one on main and rows that are held back."""
+    """Readers of two tables: `orders` has two releases and rows that are held back.
 
-    def __init__(self, project: GatedProject) -> None:
-        self.project, self.name = project, f"{project.schema}.orders"
+    Of `returns`, all that was ever built is held back.
+    """
+
+    def __init__(self, project: GatedProject, rest: str = "") -> None:
+        self.project, self.rest = project, rest
         (build,) = project.builds("orders")
         self.branch = refs.branch_of(build)
-        self.metadata = project.metadata("orders")
+        self.release = refs.head(project.metadata("orders"), "release_1")
         entries = list_relations(project.lake, project.schema)
-        self.file = next(e.metadata_file for e in entries if e.name == "orders")
+        self.files = {entry.name: entry.metadata_file for entry in entries}
         self.duck = _open_duckdb(project.lake, entries)
+        if rest:
+            self._open_rest()
 
-    def spark(self, version: str = "") -> int | None:
-        return self.project.rows(f"select amount from {self.name} {version}")[0][0]
+    def spark(self, table: str, version: str = "") -> str:
+        catalog = "rest" if self.rest else self.project.lake.catalog
+        name = f"{catalog}.{self.project.schema}.{table}"
+        return WORDS[tuple(self.project.rows(f"select amount from {name} {version}"))]
 
-    def pyiceberg(self, ref: str = "") -> int | None:
-        table = open_catalog(self.project.lake).load_table(self.name)
-        scan = table.scan().use_ref(ref) if ref else table.scan()
-        return scan.to_arrow()["amount"][0].as_py()
+    def pyiceberg(self, table: str, ref: str = "") -> str:
+        scan = self._catalog().load_table(f"{self.project.schema}.{table}").scan()
+        found = (scan.use_ref(ref) if ref else scan).to_arrow()["amount"].to_pylist()
+        return WORDS[tuple((amount,) for amount in found)]
 
-    def duckdb(self, option: str = "") -> int | None:
-        found = self.duck.execute(f"select amount from iceberg_scan('{self.file}'{option})")
-        row = found.fetchone()
-        return row[0] if row else -1
+    def duckdb(self, table: str, option: str = "") -> str:
+        return self._duck(f"iceberg_scan('{self.files[table]}'{option})")
 
-    def snapshot(self, ref: str) -> int | None:
-        return refs.head(self.metadata, ref)
+    def duckdb_by_rest(self, table: str, version: str = "") -> str:
+        with suppress(duckdb.InvalidInputException):
+            return self._duck(f"rest.{self.project.schema}.{table} {version}")
+        return AN_ERROR
+
+    def _duck(self, source: str) -> str:
+        return WORDS[tuple(self.duck.execute(f"select amount from {source}").fetchall())]
+
+    def _catalog(self) -> Catalog:
+        if self.rest:
+            return load_catalog("rest", type="rest", uri=self.rest)
+        return open_catalog(self.project.lake)
+
+    def _open_rest(self) -> None:
+        conf, name = self.project.spark.conf, "spark.sql.catalog.rest"
+        conf.set(name, "org.apache.iceberg.spark.SparkCatalog")
+        conf.set(f"{name}.type", "rest")
+        conf.set(f"{name}.uri", self.rest)
+        options = f"type iceberg, endpoint '{self.rest}', authorization_type 'none'"
+        self.duck.execute(f"load '{_extension_file('httpfs')}'")
+        self.duck.execute(f"attach 'lake' as rest ({options})")
 
 
-READS: dict[str, tuple[Callable[[Readers], int | None], int | None]] = {
-    "Spark, the table": (lambda r: r.spark(), PUBLISHED),
-    "Spark, a tag": (lambda r: r.spark("version as of 'release_1'"), RELEASED),
-    "Spark, a branch": (lambda r: r.spark(f"version as of '{r.branch}'"), HELD),
-    "PyIceberg, the table": (lambda r: r.pyiceberg(), PUBLISHED),
-    "PyIceberg, a tag": (lambda r: r.pyiceberg("release_1"), RELEASED),
-    "PyIceberg, a branch": (lambda r: r.pyiceberg(r.branch), HELD),
-    "DuckDB, the metadata file": (lambda r: r.duckdb(), PUBLISHED),
+Reads = dict[str, tuple[Callable[[Readers], str], str]]
+
+# These see the same by the lake's own catalog and by a REST catalog.
+BY_CATALOG: Reads = {
+    "Spark, the table": (lambda r: r.spark("orders"), MAIN),
+    "Spark, a tag": (lambda r: r.spark("orders", "version as of 'release_1'"), RELEASE),
+    "Spark, a branch": (lambda r: r.spark("orders", f"version as of '{r.branch}'"), BRANCH),
+    "Spark, a table never released": (lambda r: r.spark("returns"), NOTHING),
+    "PyIceberg, the table": (lambda r: r.pyiceberg("orders"), MAIN),
+    "PyIceberg, a tag": (lambda r: r.pyiceberg("orders", "release_1"), RELEASE),
+    "PyIceberg, a branch": (lambda r: r.pyiceberg("orders", r.branch), BRANCH),
+    "PyIceberg, a table never released": (lambda r: r.pyiceberg("returns"), NOTHING),
+}
+BY_FILE: Reads = {
+    "DuckDB, the metadata file": (lambda r: r.duckdb("orders"), MAIN),
     "DuckDB, a snapshot id": (
-        lambda r: r.duckdb(f", snapshot_from_id => {r.snapshot('release_1')}"),
-        RELEASED,
+        lambda r: r.duckdb("orders", f", snapshot_from_id => {r.release}"),
+        RELEASE,
     ),
+    "DuckDB, a tag": (lambda r: r.duckdb("orders", ", version => 'release_1'"), MAIN),
+    "DuckDB, a table never released": (lambda r: r.duckdb("returns"), NOTHING),
+    "DuckDB, a time, such a table": (
+        lambda r: r.duckdb("returns", ", snapshot_from_timestamp => now()::timestamp"),
+        BRANCH,
+    ),
+}
+BY_REST: Reads = {
+    "DuckDB by REST, the table": (lambda r: r.duckdb_by_rest("orders"), MAIN),
+    "DuckDB by REST, a snapshot id": (
+        lambda r: r.duckdb_by_rest("orders", f"at (version => {r.release})"),
+        RELEASE,
+    ),
+    "DuckDB by REST, a tag": (
+        lambda r: r.duckdb_by_rest("orders", "at (version => 'release_1')"),
+        AN_ERROR,
+    ),
+    "DuckDB by REST, a table never released": (lambda r: r.duckdb_by_rest("returns"), BRANCH),
 }
 
 
-def test_each_reader_sees_what_the_page_says(gated: GatedProject) -> None:
-    gated.values("orders", RELEASED)
+@pytest.fixture
+def held_back(gated: GatedProject) -> GatedProject:
+    """A project with the two tables that ``Readers`` reads."""
     gated.tests(orders=NOT_NULL)
-    assert gated.dbt("build").ok
-    gated.values("orders", PUBLISHED)
-    assert gated.dbt("build").ok
+    for amount in (RELEASED, PUBLISHED):
+        gated.values("orders", amount)
+        assert gated.dbt("build").ok
     gated.values("orders", HELD)
+    gated.values("returns", HELD)
+    gated.tests(orders=NOT_NULL, returns=NOT_NULL)
     assert not gated.dbt("build").ok
-    readers = Readers(gated)
-    found = {name: read(readers) for name, (read, _) in READS.items()}
-    assert found == {name: expected for name, (_, expected) in READS.items()}
+    return gated
+
+
+@pytest.fixture
+def rest(held_back: GatedProject) -> Iterator[str]:
+    with rest_catalog(held_back.lake) as address:
+        yield address
+
+
+def seen(readers: Readers, *reads: Reads) -> dict[str, str]:
+    return {name: read(readers) for part in reads for name, (read, _) in part.items()}
+
+
+def expected(*reads: Reads) -> dict[str, str]:
+    return {name: words for part in reads for name, (_, words) in part.items()}
+
+
+def test_each_reader_sees_what_the_page_says(held_back: GatedProject) -> None:
+    assert seen(Readers(held_back), BY_CATALOG, BY_FILE) == expected(BY_CATALOG, BY_FILE)
+
+
+@pytest.mark.long
+def test_each_sees_by_rest_what_the_page_says(held_back: GatedProject, rest: str) -> None:
+    assert seen(Readers(held_back, rest), BY_CATALOG, BY_REST) == expected(BY_CATALOG, BY_REST)
 
 
 def test_the_page_has_a_row_for_each() -> None:
-    page = Path(PAGE).read_text()
-    missing = [name for name in READS if not re.search(rf"^\| {re.escape(name)} \|", page, re.M)]
-    assert not missing
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|", PAGE.read_text(), re.MULTILINE)
+    assert dict(rows[2:]) == expected(BY_CATALOG, BY_FILE, BY_REST)
