@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -12,7 +13,9 @@ from conftest import ROOT
 from pyiceberg.catalog import Catalog, load_catalog
 
 from gate.gated import NOT_NULL, GatedProject
+from gate.other_duckdb import read_by_rest
 from gate.rest_catalog import rest_catalog
+from gate.trino import needs_trino, query, trino
 from icegate.catalog import list_relations, open_catalog
 from icegate.cli.query import _extension_file, _open_duckdb
 from icegate.gate import refs
@@ -41,6 +44,7 @@ class Readers:
         entries = list_relations(project.lake, project.schema)
         self.files = {entry.name: entry.metadata_file for entry in entries}
         self.duck = _open_duckdb(project.lake, entries)
+        self.trino_address = ""
         if rest:
             self._open_rest()
 
@@ -61,6 +65,13 @@ class Readers:
         with suppress(duckdb.InvalidInputException):
             return self._duck(f"rest.{self.project.schema}.{table} {version}")
         return AN_ERROR
+
+    def other_duckdb(self, version: str, table: str) -> str:
+        return WORDS[tuple(read_by_rest(version, self.rest, f"{self.project.schema}.{table}"))]
+
+    def trino(self, table: str, version: str = "") -> str:
+        source = f"lake.{self.project.schema}.{table} {version}"
+        return WORDS[tuple(query(self.trino_address, f"select amount from {source}"))]
 
     def _duck(self, source: str) -> str:
         return WORDS[tuple(self.duck.execute(f"select amount from {source}").fetchall())]
@@ -118,6 +129,26 @@ BY_REST: Reads = {
     ),
     "DuckDB by REST, a table never released": (lambda r: r.duckdb_by_rest("returns"), BRANCH),
 }
+BY_OLDER: Reads = {
+    "DuckDB 1.5.3 by REST, the table": (lambda r: r.other_duckdb("1.5.3", "orders"), BRANCH),
+    "DuckDB 1.4.4 by REST, the table": (lambda r: r.other_duckdb("1.4.4", "orders"), MAIN),
+    "DuckDB 1.4.4 by REST, a table never released": (
+        lambda r: r.other_duckdb("1.4.4", "returns"),
+        NOTHING,
+    ),
+}
+BY_TRINO: Reads = {
+    "Trino by REST, the table": (lambda r: r.trino("orders"), MAIN),
+    "Trino by REST, a tag": (
+        lambda r: r.trino("orders", "for version as of 'release_1'"),
+        RELEASE,
+    ),
+    "Trino by REST, a branch": (
+        lambda r: r.trino("orders", f"for version as of '{r.branch}'"),
+        BRANCH,
+    ),
+    "Trino by REST, a table never released": (lambda r: r.trino("returns"), NOTHING),
+}
 
 
 @pytest.fixture
@@ -157,6 +188,19 @@ def test_each_sees_by_rest_what_the_page_says(held_back: GatedProject, rest: str
     assert seen(Readers(held_back, rest), BY_CATALOG, BY_REST) == expected(BY_CATALOG, BY_REST)
 
 
+@pytest.mark.long
+def test_an_older_duckdb_sees_what_the_page_says(held_back: GatedProject, rest: str) -> None:
+    assert seen(Readers(held_back, rest), BY_OLDER) == expected(BY_OLDER)
+
+
+@needs_trino
+@pytest.mark.long
+def test_trino_sees_what_the_page_says(held_back: GatedProject, rest: str, tmp_path: Path) -> None:
+    readers = Readers(held_back, rest)
+    with trino(rest, tmp_path / "trino") as readers.trino_address:
+        assert seen(readers, BY_TRINO) == expected(BY_TRINO)
+
+
 def test_the_page_has_a_row_for_each() -> None:
     rows = re.findall(r"^\| (.+?) \| (.+?) \|", PAGE.read_text(), re.MULTILINE)
-    assert dict(rows[2:]) == expected(BY_CATALOG, BY_FILE, BY_REST)
+    assert dict(rows[2:]) == expected(BY_CATALOG, BY_FILE, BY_REST, BY_OLDER, BY_TRINO)
