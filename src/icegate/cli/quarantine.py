@@ -59,7 +59,7 @@ def retry(
     environ = {**os.environ, rows.RETRY: table}
     code = dbt_process.build(at.lake, ["build", *given, *(dbt_args or [])], environ)
     waiting = _waiting(at, entry)
-    said = f"{before - waiting:,} of {before:,} rows are no longer waiting in {entry.full_name}"
+    said = f"{before - waiting:,} of {before:,} rows no longer wait in {entry.full_name}"
     return Shown({"put_back": before - waiting, "waiting": waiting}, [said], code)
 
 

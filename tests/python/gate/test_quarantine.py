@@ -134,23 +134,23 @@ def test_rows_that_pass_by_now_go_back_once(gated: GatedProject) -> None:
     assert gated.seen("orders") == [(1, 1), (2, 2)]
     day("(1, 2)")
     said = retry(gated)
-    assert f"0 of 3 rows are no longer waiting in {gated.schema}.{ASIDE}" in said, said
+    assert f"0 of 3 rows no longer wait in {gated.schema}.{ASIDE}" in said, said
     assert gated.seen("orders") == [(1, 2), (2, 2)]
     allowed["accepted_values"]["arguments"]["values"] = [1, 2, 9]
     gated.tests(orders={"amount": ["not_null", allowed]})
     too_many = "select count(*) from {{ ref('orders') }} having count(*) > 3"
     singular = gated.write("tests/assert_few_orders.sql", too_many)
     said = retry(gated)
-    assert "1 held back" in said and "0 of 3 rows are no longer waiting" in said, said
+    assert "1 held back" in said and "0 of 3 rows no longer wait" in said, said
     assert gated.seen("orders") == [(1, 2), (2, 2)]
     singular.unlink()
     said = retry(gated)
-    assert "2 of 3 rows are no longer waiting" in said, said
+    assert "2 of 3 rows no longer wait" in said, said
     assert gated.seen("orders") == [(1, 2), (2, 2), (3, 9), (5, 9)]
     assert gated.seen("report") == [(4,)]
     assert aside(gated, "id") == [(2,), (3,), (4,), (5,)]
     day("(3, 1)")
-    assert "0 of 1 rows are no longer waiting" in retry(gated)
+    assert "0 of 1 rows no longer wait" in retry(gated)
     assert gated.seen("orders") == [(1, 2), (2, 2), (3, 1), (5, 9)]
 
 
@@ -172,7 +172,7 @@ def test_an_append_gets_each_row_back_once(gated: GatedProject) -> None:
     assert gated.dbt("build").ok
     gated.tests(orders={"amount": ["not_null"]})
     for done in ("2 of 3", "0 of 1"):
-        assert f"{done} rows are no longer waiting" in retry(gated)
+        assert f"{done} rows no longer wait" in retry(gated)
         assert gated.seen("orders") == [(1, 1), (2, 9), (3, 1), (5, 9)]
 
 
