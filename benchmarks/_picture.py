@@ -60,7 +60,7 @@ def draw(path: Path, lanes: list[Lane], note: str) -> None:
     parts.append(_text(x(0), TOP - 14, "a batch with bad rows comes, and is built"))
     again = x(lanes[0].builds[1][0])
     if again - x(0) > 260:  # else there is no place for it
-        parts.append(_text(again, TOP - 14, "the batch comes again, right, and is built"))
+        parts.append(_text(again, TOP - 14, "the batch comes again, right"))
     for number, lane in enumerate(lanes):
         parts += _lane(lane, TOP + number * STEP, x)
     for second in range(0, int(last) + 1, 10):
