@@ -51,7 +51,7 @@ def retry(
     table = entry.full_name.removesuffix(rows.SUFFIX)
     if not (before := _waiting(at, entry)):
         return Shown({"put_back": 0, "waiting": 0}, [f"no row waits in {entry.full_name}"])
-    alias = table.partition(".")[2]
+    alias = entry.name.removesuffix(rows.SUFFIX)
     folders = {"--project-dir": at.project, "--profiles-dir": at.profiles_dir}
     given = [f"{name}={value}" for name, value in folders.items() if value]
     given += ["--log-level=none"] if at.as_json else []

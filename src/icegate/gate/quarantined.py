@@ -14,7 +14,7 @@ from icegate.tables.merge_plan import as_list
 from icegate.tables.metadata import columns as columns_of
 from icegate.tables.state import literal, quote
 
-MARKS = ("icegate_returned_by", "icegate_outdated_by")
+MARKS = RETURNED, OUTDATED = "icegate_returned_by", "icegate_outdated_by"
 RETRY = "ICEGATE_QUARANTINE_RETRY"  # in the environment: the table whose rows are offered again
 
 
@@ -35,9 +35,17 @@ def waiting(published: Iterable[str]) -> str:
 
     What a build put aside that wasn't published, its model reads again.
     """
-    listed = ", ".join(map(literal, published))
-    marks = (f"coalesce(q.{mark} not in ({listed}), true)" for mark in MARKS)
-    return f"q.icegate_release in ({listed}) and {' and '.join(marks)}"
+    builds = [*published]
+    marks = (_unmarked(mark, builds) for mark in MARKS)
+    return f"q.icegate_release in ({_listed(builds)}) and {' and '.join(marks)}"
+
+
+def _unmarked(mark: str, builds: Iterable[str]) -> str:
+    return f"coalesce(q.{mark} not in ({_listed(builds)}), true)"
+
+
+def _listed(builds: Iterable[str]) -> str:
+    return ", ".join(map(literal, builds))
 
 
 def outdated(
@@ -70,8 +78,7 @@ def passing(rules: Iterable[Rule], now: Columns, columns: Columns) -> str:
 def put_back(table: str, columns: Columns, build: str, published: Iterable[str]) -> str:
     """Return what adds the rows to a select that ``build`` marked as those that go back."""
     listed = ", ".join(quote(name) for name, _ in columns)
-    outdated = f"q.icegate_outdated_by in ({', '.join(map(literal, [*published, build]))})"
-    where = f"q.icegate_returned_by = {literal(build)} and not coalesce({outdated}, false)"
+    where = f"q.{RETURNED} = {literal(build)} and {_unmarked(OUTDATED, [*published, build])}"
     return f"\nunion all select {listed} from {table} as q where {where}"
 
 

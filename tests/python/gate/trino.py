@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+
+from icegate.server_launch import free_port
 
 TIMEOUT_S = 180
 NAMED = ("ICEGATE_TRINO", "ICEGATE_TRINO_JAVA")
@@ -42,7 +43,7 @@ CATALOG = """create catalog lake using iceberg with (
 def trino(rest: str, folder: Path) -> Iterator[str]:
     """Start a Trino with the catalog `lake`; yield its address. ``folder`` gets its files."""
     server, java = (Path(os.environ[name]) for name in NAMED)
-    address = f"http://127.0.0.1:{_free_port()}"
+    address = f"http://127.0.0.1:{free_port(None)}"
     (folder / "plugin").mkdir(parents=True)
     (folder / "plugin" / "iceberg").symlink_to(server / "plugin" / "iceberg")
     options = {"http-server.http.port": address.rpartition(":")[2], "discovery.uri": address}
@@ -90,9 +91,3 @@ def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
             pass  # it doesn't listen yet
         time.sleep(1)
     pytest.fail(f"Trino doesn't answer; its exit code is {process.poll()}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -189,7 +189,8 @@ class Gate:
         self.build = Build(check_name(name) if name else invocation[:8], invocation, named)
         lake = self.adapter.embedded_lake
         self._held.enter_context(hold_alive(lake, self.build.name))
-        staging.drop_overtaken(lake, [self.gated[id] for id in self._again], self.build.name)
+        if self._again:
+            staging.drop_overtaken(lake, [self.gated[id] for id in self._again], self.build.name)
         self._redirect(staging.read_staged(lake, self.gated.values(), self.build.name))
         Gate.running = self
         session = self.adapter.connections.get_thread_connection().handle.session

@@ -105,12 +105,12 @@ class Quarantine:
         view = str(self.view)
         outdated = quarantined.outdated(view, self.model, waits, release, is_incremental)
         if outdated:
-            self._mark("icegate_outdated_by", build, outdated)
+            self._mark(quarantined.OUTDATED, build, outdated)
         if not self.is_retried or not is_incremental:
             return ""
         waits = quarantined.waiting([*ended, build])
         passing = quarantined.passing(rules, self._columns(self.aside), columns)
-        self._mark("icegate_returned_by", build, f"{waits} and {passing}")
+        self._mark(quarantined.RETURNED, build, f"{waits} and {passing}")
         return quarantined.put_back(str(self.aside), columns, build, ended)
 
     def _mark(self, column: str, build: str, where: str) -> None:
