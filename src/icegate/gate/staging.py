@@ -1,8 +1,9 @@
-"""Tables and views that a build can't keep on a branch: those whose form it changes.
+"""Tables and views that a build can't keep on a branch: new ones, and those whose form it changes.
 
 A branch isolates rows, not columns or partitioning. So a changed table is written as a clone that
-shares its files, under another name, and at publish its metadata takes the clone's changes over; a
-changed view, or a table that takes a view's place, is built under another name and moves.
+shares its files, under another name, and at publish its metadata takes the clone's changes over. A
+new table, for which some readers would take its branch, a changed view, and a table that takes a
+view's place are built under another name and move.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from icegate.gate.store import (
     Step,
     StoredTable,
     dropped,
+    edit,
     make_namespace,
     move,
     read_tables,
@@ -76,42 +78,55 @@ class Staged(StoredTable):
 
 def read_staged(lake: Lake, finals: Iterable[str], build: str) -> dict[str, Staged]:
     """Return what a build staged, by final name."""
+    found = _entries(lake, finals, build).items()
+    return {final: Staged(entry, read_metadata(entry), final) for final, entry in found}
+
+
+def staged_finals(lake: Lake, finals: Iterable[str], build: str) -> list[str]:
+    """Return the final names of what a build staged, and read nothing of it."""
+    return list(_entries(lake, finals, build))
+
+
+def _entries(lake: Lake, finals: Iterable[str], build: str) -> dict[str, CatalogEntry]:
     names = {staging_name(final, build): final for final in finals}
-    return {
-        names[entry.name]: Staged(entry, read_metadata(entry), names[entry.name])
-        for entry in list_relations(lake, NAMESPACE)
-        if entry.name in names
-    }
+    entries = list_relations(lake, NAMESPACE)
+    return {names[entry.name]: entry for entry in entries if entry.name in names}
+
+
+def new_location(lake: Lake, final: str, build: str) -> str:
+    """Return where a new table has its files from the first, or nothing once it's there."""
+    if staged_finals(lake, [final], build):
+        return ""
+    return f"file://{lake.warehouse}/{final.replace('.', '/')}"
 
 
 def stage(lake: Lake, final: str, build: str, *, as_view: bool) -> None:
-    """Make room for a table or view beside the final one; a table that has rows is cloned there.
+    """Make room for a table or view beside the final one; a table that is there is cloned.
 
-    The clone has the rows of the build's branch, else those of `main`.
+    The clone has the rows of the build's branch, else those of `main`, if there are any.
     """
     make_namespace(lake, NAMESPACE)
     for table in read_tables(lake, [final]):
-        head = refs.head(table.metadata, refs.branch_of(build)) or refs.head(table.metadata)
-        if head is not None and not as_view:
+        if not as_view:
             with suppress(Moved):  # another thread of this build was first
-                move(lake, [_clone(table, staging_name(final, build), head, build)])
+                move(lake, [_clone(table, staging_name(final, build), build)])
 
 
-def _clone(table: StoredTable, name: str, head: int, build: str) -> Added:
+def _clone(table: StoredTable, name: str, build: str) -> Added:
     """Write a table's metadata as that of a new table with one snapshot, which shares its files."""
-    old = table.metadata
-    origin = _origin(old, refs.branch_of(build))
+    old, branch = table.metadata, refs.branch_of(build)
+    head = refs.head(old, branch) or refs.head(old)
     new = {
         **old,
         "table-uuid": str(uuid.uuid4()),
-        "snapshots": [refs.snapshot(old, head)],
-        "current-snapshot-id": head,
-        "refs": {refs.MAIN: {"snapshot-id": head, "type": "branch"}},
+        "snapshots": [refs.snapshot(old, head)] if head else [],
+        "current-snapshot-id": head or -1,
+        "refs": {refs.MAIN: {"snapshot-id": head, "type": "branch"}} if head else {},
         "snapshot-log": [],
         "metadata-log": [],
         "statistics": [],
         "partition-statistics": [],
-        "properties": {**(old.get("properties") or {}), **OF_CLONE, ORIGIN: origin},
+        "properties": {**(old.get("properties") or {}), **OF_CLONE, ORIGIN: _origin(old, branch)},
     }
     return write_new(NAMESPACE, name, new)
 
@@ -135,15 +150,24 @@ def why_not(staged: Staged, now: StoredTable | None, build: str) -> str:
         branch = refs.branch_of(build)
         if _origin(now.metadata, branch) != staged.metadata["properties"][ORIGIN]:
             return "someone else wrote to it after the build had begun"
+    elif now is not None and not staged.is_view:
+        return "someone else made it after the build had begun"
     return ""
 
 
-def drop_overtaken(lake: Lake, finals: Iterable[str], build: str) -> None:
-    """Drop what can't be published any more, so that it's staged anew, on top of what is there."""
+def drop_overtaken(lake: Lake, finals: Collection[str], build: str) -> None:
+    """Drop what can't be published any more, so that it's built anew, on top of what is there."""
+    branch = refs.branch_of(build)
+
+    def change(old: Metadata) -> Metadata:
+        return refs.without_refs(old, [branch]) if refs.is_overtaken(old, branch) else old
+
     for name, staged in read_staged(lake, finals, build).items():
         now = next(iter(read_tables(lake, [name])), None)
         if why_not(staged, now, build):
             move(lake, [dropped(staged.entry)])
+    for name in finals:
+        edit(lake, name, change)
 
 
 def reads(staged: Staged, names: Iterable[str]) -> bool:

@@ -82,3 +82,27 @@ def _details(outcome: Outcome) -> list[str]:
             f'icegate release publish {outcome.build} --accept <test> --reason "…"',
         ]
     return lines
+
+
+def errors_of(outcome: Outcome) -> dict[str, str]:
+    """Return why tables can't be published, where dbt has no error of its own to exit with.
+
+    What was built from such a table is one too, for else `dbt retry` would leave it as it is.
+    """
+    fix = "run `dbt retry`, or build again: on top of what is there"
+    found = {table: _cannot(table, why, fix) for table, why in outcome.blocked.items()}
+    for verdict in (held.verdict for held in outcome.held):
+        if verdict.root == "untested":
+            why = "tests are required in this target, and its own didn't run"
+            fix = "run `dbt build`, which tests what it writes"
+        elif (verdict.cause, verdict.root) == ("downstream", "not_built"):
+            why = f"it was built from {verdict.by}, which can't be published"
+            fix = "run `dbt retry`, or build both again"
+        else:
+            continue
+        found[verdict.table] = _cannot(verdict.table, why, fix)
+    return found
+
+
+def _cannot(table: str, why: str, fix: str) -> str:
+    return f"cannot publish {table}\n  why: {why}\n  fix: {fix}"

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from conftest import DbtProject
 
-from icegate.catalog import list_relations, open_catalog, read_metadata
+from icegate.catalog import CatalogEntry, list_relations, open_catalog, read_metadata
 from icegate.gate import ledger, refs, staging
 from icegate.gate.ledger import Event
 from icegate.tables.metadata import columns
@@ -48,25 +48,35 @@ class GatedProject(DbtProject):
         self.write_yaml("models/_models.yml", {"models": described})
 
     def seen(self, table: str) -> Rows:
-        """Return the rows that another reader sees on main, sorted."""
-        return self._scan(table, refs.MAIN)
+        """Return the rows that another reader sees on main, sorted; none of no table."""
+        return self._scan(table, refs.MAIN) if table in self.tables() else []
 
     def waiting(self, table: str) -> Rows:
         """Return the rows on the one branch of a build that a table has."""
         (build,) = self.builds(table)
+        if table not in self.tables():
+            return self._scan(staging.staging_name(f"{self.schema}.{table}", build), refs.MAIN)
         return self._scan(table, refs.branch_of(build))
 
     def builds(self, table: str) -> list[str]:
-        """Return the builds that have a branch of a table."""
-        return refs.builds(self.metadata(table))
+        """Return the builds that have a branch of a table, or one that readers don't have yet."""
+        if table in self.tables():
+            return refs.builds(self.metadata(table))
+        name = staging.staging_name(f"{self.schema}.{table}", "")
+        entries = list_relations(self.lake, staging.NAMESPACE)
+        return [staging.build_of(e) for e in entries if e.name.startswith(name)]
 
     def is_wap(self, table: str) -> bool:
         """Tell whether the gate has its property on a table."""
         return self.metadata(table)["properties"].get(refs.WAP_ENABLED) == "true"
 
     def metadata(self, table: str) -> dict[str, Any]:
-        entries = list_relations(self.lake, self.schema)
-        return read_metadata(next(e for e in entries if e.name == table))
+        """Return the metadata of a table of the project, or of one beside."""
+        return read_metadata(self._entry(table))
+
+    def _entry(self, table: str) -> CatalogEntry:
+        found = (e for e in list_relations(self.lake) if e.name == table)
+        return next(e for e in found if e.namespace in (self.schema, staging.NAMESPACE))
 
     def columns(self, table: str) -> list[str]:
         """Return the names of the columns that readers see."""
@@ -104,7 +114,7 @@ class GatedProject(DbtProject):
     def _scan(self, table: str, ref: str) -> Rows:
         if (snapshot := refs.head(self.metadata(table), ref)) is None:
             return []
-        found = open_catalog(self.lake).load_table(f"{self.schema}.{table}")
+        found = open_catalog(self.lake).load_table(self._entry(table).full_name)
         rows = found.scan(snapshot_id=snapshot).to_arrow().to_pylist()
         return sorted((tuple(row.values()) for row in rows), key=repr)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gate.gated import NOT_NULL, GatedProject
+from icegate.catalog import local_path
 
 pytestmark = pytest.mark.slow
 
@@ -147,6 +148,33 @@ def test_three_bad_days_and_the_repair(gated: GatedProject) -> None:
     assert gated.dbt("build").ok
     assert gated.seen("orders") == [(1, 1), (2, 2), (3, 3), (4, 4)]
     assert gated.builds("orders") == []
+
+
+def test_readers_find_a_new_table_from_its_first_release_on(gated: GatedProject) -> None:
+    gated.values("orders", None)
+    gated.model("report", "select * from {{ ref('orders') }}")
+    gated.tests(orders=NOT_NULL)
+    run = gated.dbt("build")
+    assert not run.ok and "orders" not in gated.tables()
+    assert f"select * from icegate_staging.{gated.staged()[0]}" in run.notes
+    gated.values("orders", 1)
+    assert gated.dbt("build").ok
+    assert gated.seen("orders") == gated.seen("report") == [(1, 1)]
+    assert gated.is_wap("orders") and gated.staged() == []
+    files = [file for (file,) in gated.rows("select file_path from {s}.orders.files")]
+    at_home = gated.lake.warehouse / gated.schema / "orders"
+    for place in (gated.metadata("orders")["location"], *files):
+        assert local_path(place).is_relative_to(at_home)
+
+
+def test_a_table_without_rows_stays_the_same_table(gated: GatedProject) -> None:
+    gated.rows("create table {s}.orders (id bigint) using iceberg")
+    made = gated.metadata("orders")
+    gated.values("orders", 1, materialized="incremental")
+    assert gated.dbt("build").ok
+    now = gated.metadata("orders")
+    assert gated.seen("orders") == [(1, 1)] and gated.is_wap("orders")
+    assert (now["table-uuid"], now["location"]) == (made["table-uuid"], made["location"])
 
 
 def test_a_first_build_that_is_held_back_is_a_first_build_again(gated: GatedProject) -> None:

@@ -137,3 +137,34 @@ def test_two_processes_at_once(nightly: GatedProject) -> None:
     outcome = publish(nightly)
     assert [name.partition(".")[2] for name in outcome.published] == ["orders", "other"]
     assert nightly.seen("orders") == nightly.seen("other") == [(1, 2)]
+
+
+# Builds `fresh` in another process of the same build, while this one runs.
+ELSEWHERE = """
+import subprocess
+
+def model(dbt, spark):
+    dbt.config(materialized="table")
+    subprocess.run({command!r}, check=True)
+    return spark.range(1)
+"""
+
+
+@pytest.mark.long
+def test_a_new_table_of_another_process_is_found(nightly: GatedProject) -> None:
+    nightly.retarget(memory="1g", cores=1)
+    where = ["--project-dir", str(nightly.folder), "--profiles-dir", str(nightly.folder)]
+    own = ["--target-path", str(nightly.folder / "elsewhere"), "--quiet"]
+    command = [str(DBT), "run", "--select", "fresh", *where, *own]
+    nightly.values("fresh", 5, materialized="incremental")
+    nightly.write("models/elsewhere.py", ELSEWHERE.format(command=command))
+    reads = "-- depends_on: {{ ref('elsewhere') }}\nselect id, amount from {{ ref('fresh') }}"
+    nightly.model("late", reads)
+    run = nightly.dbt("run", "--select", "elsewhere", "late")
+    assert run.ok, run.text
+    assert nightly.waiting("late") == [(1, 5)]
+    assert nightly.dbt("run", "--select", "fresh").ok  # on top of the other process's rows
+    assert nightly.waiting("fresh") == [(1, 5), (1, 5)] and nightly.seen("fresh") == []
+    assert not {"fresh", "late"} & nightly.tables()
+    publish(nightly)
+    assert nightly.seen("fresh") == [(1, 5), (1, 5)] and nightly.seen("late") == [(1, 5)]

@@ -32,7 +32,8 @@ def model(dbt, spark):
     dbt.config(materialized="table", gate=False)
     orders = dbt.ref("orders")
     lake = Lake(home={home!r}, warehouse={warehouse!r})
-    table = open_catalog(lake).load_table("{schema}.orders")
+    columns = pyarrow.schema([("id", "int32"), ("amount", "int32")])
+    table = open_catalog(lake).create_table_if_not_exists("{schema}.orders", columns)
     table.append(pyarrow.Table.from_pylist([{row!r}], schema=table.schema().as_arrow()))
     return orders
 """
@@ -71,6 +72,20 @@ def test_what_someone_else_wrote_meanwhile_is_never_lost(
     expected = [(1, 1), (1, 2), (7, 7)] if config else [(1, 2)]
     assert gated.seen("orders") == gated.seen("report") == expected
     assert gated.builds("orders") == []
+
+
+def test_a_table_that_someone_else_made_meanwhile_stays(gated: GatedProject) -> None:
+    gated.values("orders", 1)
+    gated.values("other", 1)
+    intrude(gated)
+    run = gated.dbt("build")
+    assert not run.ok and run.status["orders"] == "error"
+    assert "someone else made it after the build had begun" in run.message["orders"]
+    assert gated.seen("orders") == [(7, 7)] and gated.seen("other") == [(1, 1)]
+    (gated.folder / "models" / "intruder.py").unlink()
+    run = gated.dbt("retry")
+    assert run.ok and run.status["orders"] == "success", run.text
+    assert gated.seen("orders") == [(1, 1)] and gated.staged() == []
 
 
 def test_a_write_between_judging_and_moving_is_not_lost(

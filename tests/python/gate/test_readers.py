@@ -26,51 +26,48 @@ PAGE = ROOT / "docs" / "readers.md"
 RELEASED, PUBLISHED, HELD = 10, 20, None  # amounts in release 1, on main, on the branch
 # The page's words for what a reader got.
 RELEASE, MAIN, BRANCH = "that release", "`main`", "what is held back"
-NOTHING, AN_ERROR = "no rows", "an error"
-WORDS = {((RELEASED,),): RELEASE, ((PUBLISHED,),): MAIN, ((HELD,),): BRANCH, (): NOTHING}
+AN_ERROR = "an error"
+WORDS = {((RELEASED,),): RELEASE, ((PUBLISHED,),): MAIN, ((HELD,),): BRANCH}
 
 
 class Readers:
-    """Readers of two tables: `orders` has two releases and rows that are held back.
-
-    Of `returns`, all that was ever built is held back.
-    """
+    """Readers of `orders`, which has two releases, and rows that are held back."""
 
     def __init__(self, project: GatedProject, rest: str = "") -> None:
-        self.project, self.rest = project, rest
+        self.project, self.rest, self.table = project, rest, f"{project.schema}.orders"
         (build,) = project.builds("orders")
         self.branch = refs.branch_of(build)
         self.release = refs.head(project.metadata("orders"), "release_1")
         entries = list_relations(project.lake, project.schema)
-        self.files = {entry.name: entry.metadata_file for entry in entries}
+        (self.file,) = [entry.metadata_file for entry in entries]
         self.duck = _open_duckdb(project.lake, entries)
         self.trino_address = ""
         if rest:
             self._open_rest()
 
-    def spark(self, table: str, version: str = "") -> str:
+    def spark(self, version: str = "") -> str:
         catalog = "rest" if self.rest else self.project.lake.catalog
-        name = f"{catalog}.{self.project.schema}.{table}"
-        return WORDS[tuple(self.project.rows(f"select amount from {name} {version}"))]
+        source = f"{catalog}.{self.table} {version}"
+        return WORDS[tuple(self.project.rows(f"select amount from {source}"))]
 
-    def pyiceberg(self, table: str, ref: str = "") -> str:
-        scan = self._catalog().load_table(f"{self.project.schema}.{table}").scan()
+    def pyiceberg(self, ref: str = "") -> str:
+        scan = self._catalog().load_table(self.table).scan()
         found = (scan.use_ref(ref) if ref else scan).to_arrow()["amount"].to_pylist()
         return WORDS[tuple((amount,) for amount in found)]
 
-    def duckdb(self, table: str, option: str = "") -> str:
-        return self._duck(f"iceberg_scan('{self.files[table]}'{option})")
+    def duckdb(self, option: str = "") -> str:
+        return self._duck(f"iceberg_scan('{self.file}'{option})")
 
-    def duckdb_by_rest(self, table: str, version: str = "") -> str:
+    def duckdb_by_rest(self, version: str = "") -> str:
         with suppress(duckdb.InvalidInputException):
-            return self._duck(f"rest.{self.project.schema}.{table} {version}")
+            return self._duck(f"rest.{self.table} {version}")
         return AN_ERROR
 
-    def other_duckdb(self, version: str, table: str) -> str:
-        return WORDS[tuple(read_by_rest(version, self.rest, f"{self.project.schema}.{table}"))]
+    def other_duckdb(self, version: str) -> str:
+        return WORDS[tuple(read_by_rest(version, self.rest, self.table))]
 
-    def trino(self, table: str, version: str = "") -> str:
-        source = f"lake.{self.project.schema}.{table} {version}"
+    def trino(self, version: str = "") -> str:
+        source = f"lake.{self.table} {version}"
         return WORDS[tuple(query(self.trino_address, f"select amount from {source}"))]
 
     def _duck(self, source: str) -> str:
@@ -95,72 +92,61 @@ Reads = dict[str, tuple[Callable[[Readers], str], str]]
 
 # These see the same by the lake's own catalog and by a REST catalog.
 BY_CATALOG: Reads = {
-    "Spark, the table": (lambda r: r.spark("orders"), MAIN),
-    "Spark, a tag": (lambda r: r.spark("orders", "version as of 'release_1'"), RELEASE),
-    "Spark, a branch": (lambda r: r.spark("orders", f"version as of '{r.branch}'"), BRANCH),
-    "Spark, a table never released": (lambda r: r.spark("returns"), NOTHING),
-    "PyIceberg, the table": (lambda r: r.pyiceberg("orders"), MAIN),
-    "PyIceberg, a tag": (lambda r: r.pyiceberg("orders", "release_1"), RELEASE),
-    "PyIceberg, a branch": (lambda r: r.pyiceberg("orders", r.branch), BRANCH),
-    "PyIceberg, a table never released": (lambda r: r.pyiceberg("returns"), NOTHING),
+    "Spark, the table": (lambda r: r.spark(), MAIN),
+    "Spark, a tag": (lambda r: r.spark("version as of 'release_1'"), RELEASE),
+    "Spark, a branch": (lambda r: r.spark(f"version as of '{r.branch}'"), BRANCH),
+    "PyIceberg, the table": (lambda r: r.pyiceberg(), MAIN),
+    "PyIceberg, a tag": (lambda r: r.pyiceberg("release_1"), RELEASE),
+    "PyIceberg, a branch": (lambda r: r.pyiceberg(r.branch), BRANCH),
 }
 BY_FILE: Reads = {
-    "DuckDB, the metadata file": (lambda r: r.duckdb("orders"), MAIN),
+    "DuckDB, the metadata file": (lambda r: r.duckdb(), MAIN),
     "DuckDB, a snapshot id": (
-        lambda r: r.duckdb("orders", f", snapshot_from_id => {r.release}"),
+        lambda r: r.duckdb(f", snapshot_from_id => {r.release}"),
         RELEASE,
     ),
-    "DuckDB, a tag": (lambda r: r.duckdb("orders", ", version => 'release_1'"), MAIN),
-    "DuckDB, a table never released": (lambda r: r.duckdb("returns"), NOTHING),
-    "DuckDB, a time, such a table": (
-        lambda r: r.duckdb("returns", ", snapshot_from_timestamp => now()::timestamp"),
-        BRANCH,
+    "DuckDB, a tag": (lambda r: r.duckdb(", version => 'release_1'"), MAIN),
+    "DuckDB, a time": (
+        lambda r: r.duckdb(", snapshot_from_timestamp => now()::timestamp"),
+        MAIN,
     ),
 }
 BY_REST: Reads = {
-    "DuckDB by REST, the table": (lambda r: r.duckdb_by_rest("orders"), MAIN),
+    "DuckDB by REST, the table": (lambda r: r.duckdb_by_rest(), MAIN),
     "DuckDB by REST, a snapshot id": (
-        lambda r: r.duckdb_by_rest("orders", f"at (version => {r.release})"),
+        lambda r: r.duckdb_by_rest(f"at (version => {r.release})"),
         RELEASE,
     ),
     "DuckDB by REST, a tag": (
-        lambda r: r.duckdb_by_rest("orders", "at (version => 'release_1')"),
+        lambda r: r.duckdb_by_rest("at (version => 'release_1')"),
         AN_ERROR,
     ),
-    "DuckDB by REST, a table never released": (lambda r: r.duckdb_by_rest("returns"), BRANCH),
 }
 BY_OLDER: Reads = {
-    "DuckDB 1.5.3 by REST, the table": (lambda r: r.other_duckdb("1.5.3", "orders"), BRANCH),
-    "DuckDB 1.4.4 by REST, the table": (lambda r: r.other_duckdb("1.4.4", "orders"), MAIN),
-    "DuckDB 1.4.4 by REST, a table never released": (
-        lambda r: r.other_duckdb("1.4.4", "returns"),
-        NOTHING,
-    ),
+    "DuckDB 1.5.3 by REST, the table": (lambda r: r.other_duckdb("1.5.3"), BRANCH),
+    "DuckDB 1.4.4 by REST, the table": (lambda r: r.other_duckdb("1.4.4"), MAIN),
 }
 BY_TRINO: Reads = {
-    "Trino by REST, the table": (lambda r: r.trino("orders"), MAIN),
+    "Trino by REST, the table": (lambda r: r.trino(), MAIN),
     "Trino by REST, a tag": (
-        lambda r: r.trino("orders", "for version as of 'release_1'"),
+        lambda r: r.trino("for version as of 'release_1'"),
         RELEASE,
     ),
     "Trino by REST, a branch": (
-        lambda r: r.trino("orders", f"for version as of '{r.branch}'"),
+        lambda r: r.trino(f"for version as of '{r.branch}'"),
         BRANCH,
     ),
-    "Trino by REST, a table never released": (lambda r: r.trino("returns"), NOTHING),
 }
 
 
 @pytest.fixture
 def held_back(gated: GatedProject) -> GatedProject:
-    """A project with the two tables that ``Readers`` reads."""
+    """A project with the table that ``Readers`` reads."""
     gated.tests(orders=NOT_NULL)
     for amount in (RELEASED, PUBLISHED):
         gated.values("orders", amount)
         assert gated.dbt("build").ok
     gated.values("orders", HELD)
-    gated.values("returns", HELD)
-    gated.tests(orders=NOT_NULL, returns=NOT_NULL)
     assert not gated.dbt("build").ok
     return gated
 

@@ -26,7 +26,7 @@ from icegate.gate.ledger import warm_up
 from icegate.gate.publish import discard, earlier_build, finish, record
 from icegate.gate.report import Report, merge
 from icegate.gate.store import edit, read_tables
-from icegate.gate.summary import describe
+from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
 from icegate.session import is_remote
 from icegate.tables.changes import Change
@@ -46,7 +46,6 @@ class Gate:
         self.gated: dict[str, str] = {}  # unique id -> schema.table
         self._held = ExitStack()  # the build's locks, and what guards its tables
         self._rehearsal = ""  # the option that makes it one
-        self._again: set[str] = set()  # nodes that `dbt retry` writes anew, from their beginning
         self._earlier: list[Report] = []  # of the build that `dbt retry` goes on with
         self._quarantined: dict[str, int] = {}
 
@@ -80,6 +79,13 @@ class Gate:
         staging.stage(lake, final, self.build.name, as_view=as_view)
         self._redirect([final])
 
+    def location(self, model: dict[str, Any]) -> str:
+        """Return where a new table that is built beside has its files: it keeps them there."""
+        if self.build is None or not self.is_staged(model):
+            return ""
+        final = self.gated[model["unique_id"]]
+        return staging.new_location(self.adapter.embedded_lake, final, self.build.name)
+
     def must_stage(self, model: dict[str, Any], changes: list[Change]) -> bool:
         """Tell whether changes of a table would reach readers before it's published."""
         open_to_readers = self.holds(model) and not self.is_staged(model)
@@ -96,6 +102,12 @@ class Gate:
         known = embedded_metadata(self.adapter, existing) if existing is not None else None
         return known is None or not staging.is_same_view(known, sql)
 
+    def look_around(self) -> None:
+        """See what is built beside: other processes of a named build do it, too."""
+        if self.build is not None:
+            lake, tables = self.adapter.embedded_lake, self.gated.values()
+            self._redirect(staging.staged_finals(lake, tables, self.build.name))
+
     def _redirect(self, finals: Iterable[str]) -> None:
         build = self.build.name if self.build else ""
         names = {final: staging.staging_name(final, build) for final in finals}
@@ -104,22 +116,9 @@ class Gate:
     def open_branch(self, model: dict[str, Any]) -> None:
         """Begin the branch of a node's table where its `main` is, before the first write."""
         if self.build is not None and self.holds(model) and not self.is_staged(model):
-            self._begin_again(model)
             branch = self.build.branch
             table = self.gated[model["unique_id"]]
             edit(self.adapter.embedded_lake, table, lambda old: refs.open_branch(old, branch))
-
-    def _begin_again(self, model: dict[str, Any]) -> None:
-        """Give up what an earlier process wrote, where `dbt retry` can't build on it."""
-        id, branch = model["unique_id"], refs.branch_of(self.build.name if self.build else "")
-        if id not in self._again:
-            return
-        self._again.remove(id)
-
-        def change(old: refs.Metadata) -> refs.Metadata:
-            return refs.without_refs(old, [branch]) if refs.is_overtaken(old, branch) else old
-
-        edit(self.adapter.embedded_lake, self.gated[id], change)
 
     @as_dbt_error()
     def as_of(self, relation: Any, release: int) -> str:
@@ -132,25 +131,28 @@ class Gate:
             return f"(select * from {table} where false)"
         return f"{table} version as of {snapshot}"
 
-    def now_existing(self, model: dict[str, Any], relation: Any, existing: Any) -> Any:
-        """Return the table if another process of this build made it since dbt listed them."""
-        if existing is not None or not self.holds(model) or self.is_unborn(relation):
+    def replaced(self, model: dict[str, Any], relation: Any, existing: Any) -> Any:
+        """Return the table whose rows a build replaces, if there is one.
+
+        What readers don't have yet is built beside, so that they see it at publish only; another
+        process of this build may have begun it since dbt listed the tables.
+        """
+        if not self.holds(model) or (existing is not None and not existing.is_view):
             return existing
+        self.stage(model)
         return relation if embedded_metadata(self.adapter, relation) else None
 
-    def is_unborn(self, relation: Any) -> bool:
-        """Tell whether a table has rows neither on `main` nor on the build's branch.
+    def is_there(self, relation: Any, found: Any) -> bool:
+        """Tell whether dbt is to take a table as existing, when the catalog has it or not.
 
-        So is one whose first build was held back; to `is_incremental()` it must not be there.
+        One that a build writes for the first time is; one that readers have no rows of isn't.
         """
-        if self.build is None or relation.is_view or relation.stored is not relation:
-            return False
-        metadata = embedded_metadata(self.adapter, relation)
-        if metadata is None or f"{relation.schema}.{relation.identifier}" not in set(
-            self.gated.values()
-        ):
-            return False
-        return refs.head(metadata) is None and refs.head(metadata, self.build.branch) is None
+        name = f"{relation.schema}.{relation.identifier}"
+        gated = self.build is not None and name in set(self.gated.values())
+        metadata = embedded_metadata(self.adapter, relation) if gated else None
+        if metadata is None or "table-uuid" not in metadata:  # a view
+            return found is not None
+        return refs.head(metadata) is not None
 
     def at_hooks(self, task: Any, when: str) -> None:
         """Begin or end a build: dbt is about to run the hooks before or after all nodes."""
@@ -183,15 +185,13 @@ class Gate:
             if not name and not of_dbt.writes(task):
                 return
         named = bool(name) and not (retried and is_own_name(name))
-        # Of a microbatch model that got half through, dbt repeats the other half only.
-        half_done = getattr(task, "batch_map", None) or {}
-        self._again = set() if named or not retried else self.gated.keys() - half_done.keys()
         self.build = Build(check_name(name) if name else invocation[:8], invocation, named)
         lake = self.adapter.embedded_lake
         self._held.enter_context(hold_alive(lake, self.build.name))
-        if self._again:
-            staging.drop_overtaken(lake, [self.gated[id] for id in self._again], self.build.name)
-        self._redirect(staging.read_staged(lake, self.gated.values(), self.build.name))
+        if retried and not named:
+            anew = of_dbt.begun_anew(task) & self.gated.keys()
+            staging.drop_overtaken(lake, [self.gated[id] for id in anew], self.build.name)
+        self.look_around()
         Gate.running = self
         session = self.adapter.connections.get_thread_connection().handle.session
         self.build.enter(session)
@@ -224,13 +224,7 @@ class Gate:
         except IcegateError as error:
             of_dbt.fail_nodes(task, self.gated, dict.fromkeys(self.gated.values(), str(error)))
             return
-        back = {t: _BLOCKED.format(t, w) for t, w in outcome.blocked.items()}
-        for verdict in (held.verdict for held in outcome.held):
-            if verdict.root == "untested":  # else dbt has an error of its own to exit with
-                back[verdict.table] = _UNTESTED.format(verdict.table)
-            elif (verdict.cause, verdict.root) == ("downstream", "not_built"):
-                back[verdict.table] = _OUTDATED.format(verdict.table, verdict.by)
-        of_dbt.fail_nodes(task, self.gated, back)
+        of_dbt.fail_nodes(task, self.gated, errors_of(outcome))
         level = EventLevel.ERROR if outcome.held or outcome.blocked else EventLevel.INFO
         outcome.quarantined = self._quarantined
         of_dbt.tell_at_end(describe(outcome), level)
@@ -248,19 +242,6 @@ class Gate:
             known = [table for table in tables if table.endswith(f".{name}")]
         found = read_tables(self.adapter.embedded_lake, known) if known else ()
         return any(refs.head(table.metadata) is not None for table in found)
-
-
-_BLOCKED = (
-    "cannot publish {}\n  why: {}\n  fix: run `dbt retry`, or build again: on top of what is there"
-)
-_OUTDATED = (  # an error, for else `dbt retry` would leave it as it is
-    "cannot publish {}\n  why: it was built from {}, which can't be published\n"
-    "  fix: run `dbt retry`, or build both again"
-)
-_UNTESTED = (
-    "cannot publish {}\n  why: tests are required in this target, and its own didn't run\n"
-    "  fix: run `dbt build`, which tests what it writes"
-)
 
 
 def check_target(lake: Any) -> None:

@@ -135,6 +135,11 @@ class IcegateAdapter(SparkAdapter):
         if calling is not None:
             self._gate.at_hooks(*calling)
 
+    def acquire_connection(self, name: Any = None) -> Any:
+        """Begin a node or a macro: dbt compiles it after this."""
+        self._gate.look_around()
+        return super().acquire_connection(name)
+
     def pre_model_hook(self, config: Any) -> Any:
         """Begin what a node writes through the gate."""
         return self._gate.begin_node(config.model)
@@ -145,9 +150,11 @@ class IcegateAdapter(SparkAdapter):
 
     @available.parse(lambda *a, **k: None)
     def get_relation(self, database: Any, schema: str, identifier: str) -> BaseRelation | None:
-        """Return a relation; a table whose first build never came through isn't there yet."""
+        """Return a relation; a table without a release is one to the build that writes it only."""
         found = super().get_relation(database, schema, identifier)
-        return None if found is not None and self._gate.is_unborn(found) else found
+        as_table = RelationType.Table
+        asked = found or self.Relation.create(schema=schema, identifier=identifier, type=as_table)
+        return asked if self._gate.is_there(asked, found) else None
 
     def list_schemas(self, database: Any) -> list[str]:
         if self.embedded_lake is None:

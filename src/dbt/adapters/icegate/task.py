@@ -42,6 +42,15 @@ def retried_invocation() -> str:
     return ""
 
 
+def begun_anew(task: Any) -> set[str]:
+    """Return the nodes that a task runs from their beginning, by unique id.
+
+    Of a microbatch model that got half through, `dbt retry` repeats the other half only.
+    """
+    half_done = getattr(task, "batch_map", None) or {}
+    return {node.unique_id for node in task._flattened_nodes or ()} - half_done.keys()
+
+
 def writes(task: Any) -> bool:
     """Tell whether a command can write tables: `dbt test` alone has no build."""
     from dbt.task.test import TestTask

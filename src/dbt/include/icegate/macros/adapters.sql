@@ -20,6 +20,12 @@
         else icegate_wanted().partitions_sql(label) }}
 {%- endmacro %}
 
+{% macro icegate__location_clause() -%}
+    {%- set place = adapter.gate().location(model) -%}
+    {{ 'location ' ~ icegate_literal(place) if place and not config.get('location_root')
+        else spark__location_clause() }}
+{%- endmacro %}
+
 {% macro icegate_table_clauses() -%}
     {{ file_format_clause() }}
     {{ partition_cols(label="partitioned by") }}

@@ -49,12 +49,8 @@
     and its snapshots stay. A view of that name gives way only once the table is there.
 -#}
 {% macro icegate_replace_table(relation, existing, select_sql) %}
-    {% set existing = adapter.gate().now_existing(model, relation, existing) %}
+    {% set existing = adapter.gate().replaced(model, relation, existing) %}
     {% set is_view = existing is not none and existing.is_view %}
-    {% if is_view and adapter.gate().holds(model) %}
-        {% do adapter.gate().stage(model) %}
-        {% set existing, is_view = none, false %}
-    {% endif %}
     {% set built = icegate_beside(relation) if is_view else relation %}
     {% set stays = existing is not none and not is_view %}
     {% do adapter.gate().open_branch(model) if stays %}
