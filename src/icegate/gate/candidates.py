@@ -53,9 +53,9 @@ class Candidate:
         return f"select * from {self.table.name} version as of '{refs.branch_of(build)}'"
 
 
-def read_lake(lake: Lake) -> dict[str, StoredTable]:
-    """Return all tables that people have, by name: not the gate's own."""
-    return {t.name: t for t in read_tables(lake) if t.entry.namespace not in OWN}
+def read_lake(lake: Lake, kind: str = "table") -> dict[str, StoredTable]:
+    """Return all tables, or views, that people have, by name: not the gate's own."""
+    return {t.name: t for t in read_tables(lake, kind=kind) if t.entry.namespace not in OWN}
 
 
 def candidates(

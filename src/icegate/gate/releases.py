@@ -49,12 +49,13 @@ class Found(NamedTuple):
 
 
 class Edits(NamedTuple):
-    """What is to change at once: metadata of tables by name, rows of the ledger, what goes."""
+    """What is to change at once: metadata of tables, by name, and of views, rows of the ledger."""
 
     tables: Mapping[str, Metadata]
     events: Sequence[Event] = ()
     rows: Sequence[ReleaseTable] = ()
     dropped: Sequence[CatalogEntry] = ()
+    views: Sequence[tuple[StoredTable, Metadata]] = ()
     result: Any = None  # what to tell of it
 
 
@@ -71,8 +72,10 @@ def open_builds(lake: Lake) -> list[OpenBuild]:
             written[build] = max(written[build], head.get("timestamp-ms", 0))
             held |= {build} if refs.is_held(table.metadata, branch) else set()
     for entry in list_relations(lake, staging.NAMESPACE):
-        tables[staging.build_of(entry)].append(entry.full_name)
-        held |= {staging.build_of(entry)} if staging.is_held(read_metadata(entry)) else set()
+        build, metadata = staging.build_of(entry), read_metadata(entry)
+        tables[build].append(entry.full_name)
+        written[build] = max(written[build], metadata.get("last-updated-ms", 0))
+        held |= {build} if staging.is_held(metadata) else set()
     return [
         OpenBuild(build, _state(lake, build, build in held), tables[build], moment(written[build]))
         for build in sorted(tables, key=lambda build: -written[build])
@@ -246,6 +249,7 @@ def apply(
             for name, edited in edits.tables.items()
             if edited != tables[name].metadata
         ]
+        steps += [view.write(edited) for view, edited in edits.views]
         steps += map(dropped, edits.dropped)
         if edits.events:
             steps += ledger.stage(lake, edits.events, edits.rows)

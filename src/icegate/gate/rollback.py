@@ -8,8 +8,8 @@ from typing import Any
 
 from icegate.catalog import list_relations
 from icegate.errors import GateError
-from icegate.gate import ledger, refs
-from icegate.gate.candidates import OWN, Candidate
+from icegate.gate import ledger, refs, views
+from icegate.gate.candidates import OWN, Candidate, read_lake
 from icegate.gate.decision import Outcome
 from icegate.gate.history import expired_tags, tables_of
 from icegate.gate.ledger import ReleaseTable
@@ -29,7 +29,9 @@ def rollback(
     Return its number, None when nothing has to move, and what moves.
     """
     names = [name.removeprefix(f"{lake.catalog}.") for name in chosen]
-    wanted = tables_of(lake, number, names)
+    shown = read_lake(lake, "view")
+    found = tables_of(lake, number, [name for name in names if name not in shown])
+    wanted = {name: row for name, row in found.items() if not names or name in names}
     build = f"rollback_to_{number}"
 
     def plan(tables: dict[str, StoredTable]) -> Edits:
@@ -39,23 +41,45 @@ def rollback(
             n: _back(tables[n].metadata, row.snapshot_id, release) for n, row in wanted.items()
         }
         after = {n: edited for n, edited in after.items() if edited is not tables[n].metadata}
-        if not after:
+        of_views = _views_back(lake, number, release, names)
+        if not (after or of_views):
             return Edits({}, result=(None, []))
         mains = {name: refs.head(tables[name].metadata) for name in after}
         moved = {n: Candidate(tables[n], mains[n], refs.head(after[n]), mains[n]) for n in after}
         rows = ReleaseRows(Outcome(build, release))
         for name, table in sorted(tables.items()):
             rows.add(name, after.get(name, table.metadata), moved.get(name))
-        detail = json.dumps({"to": number, "published": sorted(moved)})
-        done = event("rolled_back", build, target, "rollback", release=release, detail=detail)
-        told = [
+        told: list[dict[str, Any]] = [
             {"table": name, "main": c.main, "to": c.head, "rows": c.added_rows}
             for name, c in moved.items()
         ]
-        return Edits(after, [done], rows.found, result=(release, told))
+        told += [
+            {"table": v.name, "main": _version(v.metadata), "to": _version(edited), "rows": None}
+            for v, edited in of_views
+        ]
+        detail = json.dumps({"to": number, "published": sorted(row["table"] for row in told)})
+        done = event("rolled_back", build, target, "rollback", release=release, detail=detail)
+        return Edits(after, [done], rows.found, views=of_views, result=(release, told))
 
     made: tuple[int | None, list[dict[str, Any]]] = apply(lake, plan, dry_run=dry_run)
     return made
+
+
+def _views_back(
+    lake: Lake, number: int, release: int, names: Sequence[str]
+) -> list[tuple[StoredTable, Metadata]]:
+    """Return the views whose text was another one in a release, and what they become."""
+    shown = read_lake(lake, "view")
+    found = [(v, views.back(v.metadata, number, release)) for v in shown.values()]
+    return [
+        (view, edited)
+        for view, edited in found
+        if edited is not view.metadata and (not names or view.name in names)
+    ]
+
+
+def _version(view: Metadata) -> str:
+    return f"version {view['current-version-id']}"
 
 
 def _check_there(

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import uuid
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
-from icegate.gate import refs
+from icegate.gate import refs, views
 from icegate.gate.refs import WAP_ENABLED, Metadata
 from icegate.gate.store import (
     Added,
@@ -33,7 +31,6 @@ from icegate.gate.store import (
     write_new,
 )
 from icegate.settings import Lake
-from icegate.tables.metadata import view_version
 
 NAMESPACE = "icegate_staging"
 ORIGIN = "icegate.origin"  # what a clone was made of, to see at publish that it's still so
@@ -172,12 +169,7 @@ def drop_overtaken(lake: Lake, finals: Collection[str], build: str) -> None:
 
 def reads(staged: Staged, names: Iterable[str]) -> bool:
     """Tell whether a staged view reads any of these staged names."""
-    return staged.is_view and any(name in _sql(staged.metadata) for name in names)
-
-
-def is_same_view(metadata: Metadata, sql: str) -> bool:
-    """Tell whether what readers see is a view with this text."""
-    return "versions" in metadata and _sql(metadata).split() == sql.split()
+    return staged.is_view and any(name in views.sql_of(staged.metadata) for name in names)
 
 
 def hold(staged: Staged) -> Step:
@@ -206,26 +198,24 @@ def publish_steps(
     names of everything staged, by the name that the build used; ``stale`` branches of the table go
     with it.
     """
-    there = table.entry if table else _view(lake, staged.final)
+    shown = (v.entry for v in read_tables(lake, [staged.final], kind="view"))
+    there = table.entry if table else next(shown, None)
     schema, _, name = staged.final.partition(".")
     if staged.is_view:
-        edited = _with_sql(staged.metadata, finals)
+        release, _, node = signs
+        edited = views.with_names(_not_held(staged.metadata), NAMESPACE, finals)
+        edited = views.signed(edited, release, node)
         if there is not None and there.kind == "view":
-            edited = _next_version(read_metadata(there), edited)
+            edited = views.next_version(read_metadata(there), edited)
             return [StoredTable(there, edited).write(edited), dropped(staged.entry)]
     elif staged.is_clone and table is not None:
         edited = _released(_taken_over(table.metadata, staged.metadata), staged, signs)
         edited = refs.without_refs(edited, list(stale))
         return [table.write(edited), dropped(staged.entry)]
     else:
-        edited = _released(_gated(staged.metadata), staged, signs)
+        edited = _released(_gated(_not_held(staged.metadata)), staged, signs)
     out_of_the_way = [dropped(there)] if there is not None else []
     return [*out_of_the_way, staged.write(edited).renamed(schema, name)]
-
-
-def _view(lake: Lake, name: str) -> CatalogEntry | None:
-    views = (entry for entry in list_relations(lake) if entry.kind == "view")
-    return next((view for view in views if view.full_name == name), None)
 
 
 def _released(metadata: Metadata, staged: Staged, signs: tuple[int, str, str]) -> Metadata:
@@ -233,9 +223,13 @@ def _released(metadata: Metadata, staged: Staged, signs: tuple[int, str, str]) -
     return metadata if head is None else refs.release(metadata, head, *signs)
 
 
-def _gated(metadata: Metadata) -> Metadata:
-    properties = {**(metadata.get("properties") or {}), WAP_ENABLED: "true"}
+def _not_held(metadata: Metadata) -> Metadata:
+    properties = metadata.get("properties") or {}
     return {**metadata, "properties": {k: v for k, v in properties.items() if k != HELD}}
+
+
+def _gated(metadata: Metadata) -> Metadata:
+    return {**metadata, "properties": {**(metadata.get("properties") or {}), WAP_ENABLED: "true"}}
 
 
 def _taken_over(table: Metadata, new: Metadata) -> Metadata:
@@ -257,43 +251,3 @@ def _taken_over(table: Metadata, new: Metadata) -> Metadata:
         added = [item for item in new.get(kind) or [] if item[id] not in known]
         taken[kind] = [*(table.get(kind) or []), *added]
     return {**table, **taken, "properties": {**properties, WAP_ENABLED: "true"}}
-
-
-def _sql(view: Metadata) -> str:
-    shown = view_version(view).get("representations") or [{"sql": ""}]
-    return str(shown[0]["sql"])
-
-
-def _with_sql(view: Metadata, finals: dict[str, str]) -> Metadata:
-    """Return a staged view that reads final names, whether or not they are quoted."""
-
-    def final(found: re.Match[str]) -> str:
-        return finals.get(found[1], found[0])
-
-    text = re.sub(rf"`?{NAMESPACE}`?\.`?(\w+)`?", final, _sql(view))
-    version = view_version(view)
-    shown = [{**version["representations"][0], "sql": text}]
-    new: dict[str, Any] = {**version, "representations": shown}
-    versions = [new if v is version else v for v in view["versions"]]
-    properties = {k: v for k, v in (view.get("properties") or {}).items() if k != HELD}
-    return {**view, "versions": versions, "properties": properties}
-
-
-def _next_version(old: Metadata, new: Metadata) -> Metadata:
-    """Return an existing view with what is current in another one as its newest version."""
-    version = view_version(new)
-    schema = next(s for s in new["schemas"] if s["schema-id"] == version["schema-id"])
-    schema_id = max(s["schema-id"] for s in old["schemas"]) + 1
-    version_id = max(v["version-id"] for v in old["versions"]) + 1
-    entry = {"timestamp-ms": version["timestamp-ms"], "version-id": version_id}
-    return {
-        **old,
-        "properties": new["properties"],
-        "schemas": [*old["schemas"], {**schema, "schema-id": schema_id}],
-        "versions": [
-            *old["versions"],
-            {**version, "version-id": version_id, "schema-id": schema_id},
-        ],
-        "version-log": [*old["version-log"], entry],
-        "current-version-id": version_id,
-    }

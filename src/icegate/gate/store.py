@@ -123,10 +123,12 @@ def write_new(namespace: str, name: str, metadata: Metadata) -> Added:
     return Added(namespace, name, location)
 
 
-def read_tables(lake: Lake, names: Collection[str] | None = None) -> Iterator[StoredTable]:
-    """Yield tables by name, `schema.table`, or all of them; one that is gone is left out."""
+def read_tables(
+    lake: Lake, names: Collection[str] | None = None, kind: str = "table"
+) -> Iterator[StoredTable]:
+    """Yield tables, or views, by name, `schema.table`, or all; one that is gone is left out."""
     for entry in list_relations(lake):
-        if entry.kind == "table" and (names is None or entry.full_name in names):
+        if entry.kind == kind and (names is None or entry.full_name in names):
             with suppress(CatalogError):  # of a table that was dropped, or is broken
                 yield StoredTable(entry, read_metadata(entry))
 

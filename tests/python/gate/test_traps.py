@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from gate.gated import NOT_NULL, GatedProject
+from icegate.errors import ConfigError
 from icegate.gate import refs
+from icegate.gate.rollback import rollback
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +117,31 @@ def test_a_changed_view_is_seen_at_publish(gated: GatedProject, spark: Any) -> N
     assert gated.dbt("build").ok
     assert gated.rows(look) == [(11, 1)] and gated.seen("below") == [(11, 1)]
     assert gated.staged() == []
+
+
+def test_a_rollback_takes_views_along(gated: GatedProject) -> None:
+    gated.values("orders", 10)
+    gated.model("shown", "select id from {{ ref('orders') }}", materialized="view")
+    assert gated.dbt("build").ok
+    gated.model("orders", "select 1 as id, 11 as amount, 3 as more")
+    gated.model("shown", "select more, id from {{ ref('orders') }}", materialized="view")
+    gated.model("later", "select id from {{ ref('orders') }}", materialized="view")
+    assert gated.dbt("build").ok
+    for n in range(12):  # each build makes a version, and Iceberg forgets all but ten by itself
+        gated.rows(f"create or replace view {{s}}.shown as select more, id, {n} from {{s}}.orders")
+    assert gated.dbt("build").ok
+    look, view = "select * from {s}.shown", f"{gated.schema}.shown"
+    release, moved = rollback(gated.lake, 1, [], "t", dry_run=True)
+    assert gated.rows(look) == [(3, 1)] and view in [row["table"] for row in moved]
+    assert rollback(gated.lake, 1, [], "t", dry_run=False)[0] == release
+    assert gated.rows(look) == [(1,)] and gated.columns("orders") == ["id", "amount"]
+    assert gated.rows("select * from {s}.later") == [(1,)]  # newer than the release: it stays
+    assert rollback(gated.lake, 1, [view], "t", dry_run=False) == (None, [])
+    assert rollback(gated.lake, release - 1, [], "t", dry_run=False)[0] == release + 1
+    assert gated.rows(look) == [(3, 1)]
+    assert gated.dbt("build").ok and gated.rows(look) == [(3, 1)]
+    with pytest.raises(ConfigError, match="no such release"):
+        rollback(gated.lake, 99, [view], "t", dry_run=False)
 
 
 @pytest.mark.parametrize(("first", "then"), [("view", "table"), ("table", "view")])

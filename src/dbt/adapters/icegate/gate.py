@@ -17,7 +17,7 @@ from dbt.adapters.icegate import task as of_dbt
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.errors import IcegateError
-from icegate.gate import refs, staging
+from icegate.gate import refs, staging, views
 from icegate.gate.build import Build, check_name, hold_alive, is_own_name
 from icegate.gate.decision import Request
 from icegate.gate.guard import guarding
@@ -100,7 +100,7 @@ class Gate:
         if not self.holds(model) or self.is_staged(model):
             return False
         known = embedded_metadata(self.adapter, existing) if existing is not None else None
-        return known is None or not staging.is_same_view(known, sql)
+        return known is None or not views.is_same(known, sql)
 
     def look_around(self) -> None:
         """See what is built beside: other processes of a named build do it, too."""
