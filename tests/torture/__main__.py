@@ -72,6 +72,7 @@ class Torture:
         drawn = list(enumerate(islice(cards, self.given.rounds)))
         for first in range(self.given.first, self.given.rounds, ROUNDS_PER_LAKE):
             self._lake(first, drawn[first : first + ROUNDS_PER_LAKE])
+            print(f"so far: {self.figures()}", flush=True)
         for reader in self.readers:
             reader.process.communicate(timeout=60)
 
@@ -114,12 +115,16 @@ class Torture:
             found["violations"].append(f"{reader.kind} saw {undos} undos of {stage.undos}")
         return found["violations"]
 
+    def figures(self) -> str:
+        """Return what was done and seen until now, in one line."""
+        said = [f"{sum(self.played.values())} rounds"]
+        said += [f"{count:,} {name}" for name, count in self.counts.items()]
+        return f"{', '.join(said)}, {len(self.violations)} violations"
+
     def tell(self) -> None:
         """Print the figures."""
         print(", ".join(f"{count} {name}" for name, count in sorted(self.played.items())))
-        said = [f"{sum(self.played.values())} rounds"]
-        said += [f"{count:,} {name}" for name, count in self.counts.items()]
-        print(f"torture: {', '.join(said)}, {len(self.violations)} violations", flush=True)
+        print(f"torture: {self.figures()}", flush=True)
 
 
 def options() -> argparse.Namespace:

@@ -16,6 +16,7 @@ import typer
 
 from icegate.cli import output
 from icegate.errors import ConfigError
+from icegate.gate.staging import NAMESPACE, staging_name
 
 if TYPE_CHECKING:
     from icegate.catalog import CatalogEntry
@@ -202,6 +203,11 @@ def unknown_table(name: str, entries: Sequence[CatalogEntry]) -> ConfigError:
     if not entries:
         why = "the catalog has no tables yet: nothing was built"
         return ConfigError(what, why=why, fix="run `dbt build`")
+    beside = staging_name(".".join(name.split(".")[-2:]), "")
+    held = [e.full_name for e in entries if e.namespace == NAMESPACE and e.name.startswith(beside)]
+    if held:
+        why = "it has no release yet: what was built of it is held back, or still being built"
+        return ConfigError(what, why=why, fix=f"`icegate status` says why; it's in {held[-1]}")
     known = [*(entry.full_name for entry in entries), *{entry.namespace for entry in entries}]
     close = " or ".join(difflib.get_close_matches(name.lower(), known))
     fix = f"did you mean {close}?" if close else "`icegate tables` lists what is there"

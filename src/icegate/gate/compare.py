@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 from icegate.errors import GateError
 from icegate.gate import ledger, refs
-from icegate.gate.candidates import read_lake
+from icegate.gate.candidates import candidates, read_lake
 from icegate.gate.decision import survey
 from icegate.gate.ledger import local_files
+from icegate.gate.publish import reports_of
 from icegate.gate.refs import MAIN, Metadata
 from icegate.gate.releases import check_idle, find, open_builds, prepare
+from icegate.gate.report import merge
 from icegate.gate.store import StoredTable
 from icegate.gate.summary import cause
 from icegate.settings import Lake
@@ -39,12 +41,12 @@ def plan(
     if found.waits:
         check_idle(found.waits, f"tell what build {found.build} would publish")
     report, request = prepare(lake, found, target, keys)
-    tables, candidates, outcome = survey(lake, report, request)
+    tables, of_build, outcome = survey(lake, report, request)
     why = {held.verdict.table: ("held back", cause(held)) for held in outcome.held}
     why |= {table: ("blocked", text) for table, text in outcome.blocked.items()}
     why |= dict.fromkeys(outcome.published, ("published", ""))
     planned = []
-    for table, candidate in sorted(candidates.items()):
+    for table, candidate in sorted(of_build.items()):
         old = _main(tables[table].metadata) if table in tables else None
         is_moved = candidate.changed and candidate.head is not None
         new = _at(candidate.table.metadata, candidate.head) if is_moved else old
@@ -55,8 +57,8 @@ def plan(
 
 
 def diff(lake: Lake, before: str, after: str) -> list[dict[str, Any]]:
-    """Return how tables differ between two points, for those that do."""
-    tables = read_lake(lake)
+    """Return how gated tables differ between two points, for those that do."""
+    tables = {n: t for n, t in read_lake(lake).items() if refs.is_gated(t.metadata)}
     old, new = (_points(lake, tables, point) for point in (before, after))
     return [
         _difference(name, old.get(name), new.get(name))
@@ -77,9 +79,10 @@ def _points(lake: Lake, tables: dict[str, StoredTable], name: str) -> dict[str, 
             for row in ledger.read_release_tables(lake, found.release)
             if row.table_name in tables
         }
-    for name, stored in tables.items():
-        head = refs.head(stored.metadata, refs.branch_of(found.build))
-        points |= {name: _at(stored.metadata, head)} if head is not None else {}
+    report = merge(reports_of(found.events))
+    for name, candidate in candidates(lake, found.build, tables, report).items():
+        if candidate.head is not None:
+            points[name] = _at(candidate.table.metadata, candidate.head)
     return points
 
 

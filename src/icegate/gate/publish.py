@@ -178,9 +178,8 @@ class ReleaseRows:
     def add(self, name: str, metadata: refs.Metadata, moved: Candidate | None) -> None:
         """Add a table, with what moved it or as it stays; what isn't gated is left out."""
         release = self.outcome.release
-        gated = (metadata.get("properties") or {}).get(refs.WAP_ENABLED) == "true"
         is_table = "current-schema-id" in metadata
-        if release is None or not is_table or not (gated or moved):
+        if release is None or not is_table or not (refs.is_gated(metadata) or moved):
             return
         self.found.append(
             ReleaseTable(

@@ -48,6 +48,11 @@ def snapshot(metadata: Metadata, snapshot_id: int | None) -> Metadata | None:
     return next(found, None)
 
 
+def is_gated(metadata: Metadata) -> bool:
+    """Tell whether a table has the gate's property."""
+    return (metadata.get("properties") or {}).get(WAP_ENABLED) == "true"
+
+
 def rows_between(metadata: Metadata, old: int | None, new: int | None) -> int | None:
     """Return how many more rows a snapshot has than another, where their summaries tell."""
     before, after = (

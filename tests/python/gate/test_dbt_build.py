@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gate.gated import NOT_NULL, GatedProject
-from icegate.catalog import local_path
+from icegate.catalog import list_relations, local_path
+from icegate.cli.common import find_entry
+from icegate.errors import ConfigError
+from icegate.gate.compare import diff
 
 pytestmark = pytest.mark.slow
 
@@ -157,6 +160,13 @@ def test_readers_find_a_new_table_from_its_first_release_on(gated: GatedProject)
     run = gated.dbt("build")
     assert not run.ok and "orders" not in gated.tables()
     assert f"select * from icegate_staging.{gated.staged()[0]}" in run.notes
+    told = (gated.folder / "logs" / "dbt.log").read_text()
+    assert f"OK created sql table model {gated.schema}.orders " in told
+    (build,), table = gated.builds("orders"), f"{gated.schema}.orders"
+    (change,) = diff(gated.lake, "main", build)
+    assert (change["table"], change["rows"], change["files_added"]) == (table, 1, 1)
+    with pytest.raises(ConfigError, match="no release yet"):
+        find_entry(list_relations(gated.lake), table, "lake")
     gated.values("orders", 1)
     assert gated.dbt("build").ok
     assert gated.seen("orders") == gated.seen("report") == [(1, 1)]

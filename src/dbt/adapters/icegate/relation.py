@@ -19,6 +19,7 @@ class IcegateRelation(SparkRelation):
     """A table or view of the lake, or (``landing``) a source that is read from files."""
 
     landing: LandingTable | None = None
+    is_label: bool = False  # a name for people, as in dbt's log
 
     project_root: ClassVar[Path] = Path.cwd()
     # Where the running build keeps a table or view that it can't have on a branch, by final name.
@@ -27,6 +28,8 @@ class IcegateRelation(SparkRelation):
     @classmethod
     def create_from(cls, quoting: Any, relation_config: RelationConfig, **kwargs: Any) -> Any:
         relation = super().create_from(quoting, relation_config, **kwargs)
+        if "quote_policy" in kwargs:  # only dbt's log wants it unquoted
+            return relation.replace(is_label=True)
         meta = _meta(relation_config)
         if "location" not in meta:
             return relation
@@ -43,7 +46,7 @@ class IcegateRelation(SparkRelation):
     def stored(self) -> IcegateRelation:
         """The relation that the running build reads and writes for this one."""
         staged = self.staged.get(f"{self.schema}.{self.identifier}")
-        if staged is None:
+        if staged is None or self.is_label:
             return self
         return self.incorporate(path={"schema": NAMESPACE, "identifier": staged})
 
