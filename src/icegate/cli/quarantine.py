@@ -31,7 +31,7 @@ def list_(at: Opened, model: Annotated[str | None, Model] = None) -> Shown:
     from icegate.gate.quarantined import kept, quarantines
 
     entries = pick(quarantines(at.lake), [f"{model}{SUFFIX}"] if model else [])
-    rows = [build for entry in entries for build in kept(at.lake, entry)]
+    rows = kept(at.lake, *entries)
     none = [] if rows else ["nothing is in quarantine"]
     return Shown({"quarantine": rows}, [Grid("table build rows waiting tests since", rows), *none])
 

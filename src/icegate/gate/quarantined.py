@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from icegate.catalog import CatalogEntry, list_relations, open_catalog, read_metadata
 from icegate.errors import ConfigError
 from icegate.gate import ledger
+from icegate.gate.ledger import ReleaseTable
 from icegate.gate.quarantine import FAILED, OWN, SUFFIX, Columns, Rule
 from icegate.settings import Lake
 from icegate.tables.merge_plan import as_list
@@ -24,10 +25,9 @@ def quarantines(lake: Lake) -> list[CatalogEntry]:
     return [e for e in named if OWN.keys() <= {c["name"] for c in columns_of(read_metadata(e))}]
 
 
-def published(lake: Lake, table: str) -> list[str]:
+def published(releases: Iterable[ReleaseTable], table: str) -> list[str]:
     """Return the builds that moved ``main`` of a table; "" stands for writes without a gate."""
-    rows = ledger.read_release_tables(lake)
-    return ["", *{row.build for row in rows if row.moved and row.table_name == table}]
+    return ["", *{row.build for row in releases if row.moved and row.table_name == table}]
 
 
 def waiting(published: Iterable[str]) -> str:
@@ -100,17 +100,24 @@ def check_retry(model: Mapping[str, Any], is_gated: bool) -> None:
     raise ConfigError(f"cannot put rows back into model {model['name']}", why=why, fix=fix)
 
 
-def kept(lake: Lake, entry: CatalogEntry) -> list[dict[str, Any]]:
-    """Return what is in a quarantine by build, the oldest first; read without a JVM.
+def kept(lake: Lake, *entries: CatalogEntry) -> list[dict[str, Any]]:
+    """Return what is in quarantines, of each by build, the oldest first; read without a JVM.
 
     ``waiting`` of the ``rows`` is how many `icegate quarantine retry` would look at.
     """
+    releases = ledger.read_release_tables(lake)
+    return [found for entry in entries for found in _kept(lake, entry, releases)]
+
+
+def _kept(
+    lake: Lake, entry: CatalogEntry, releases: Sequence[ReleaseTable]
+) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     wanted = ("icegate_release", "icegate_test", "icegate_at", *MARKS)
     rows = open_catalog(lake).load_table(entry.full_name).scan(selected_fields=wanted).to_arrow()
-    ended = pa.array(published(lake, entry.full_name.removesuffix(SUFFIX)))
+    ended = pa.array(published(releases, entry.full_name.removesuffix(SUFFIX)))
     read, *marked = (pc.is_in(rows[c], value_set=ended) for c in ("icegate_release", *MARKS))
     found = (
         rows.append_column("waiting", pc.cast(pc.and_not(read, pc.or_(*marked)), "int64"))

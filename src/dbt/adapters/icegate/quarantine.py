@@ -10,7 +10,7 @@ from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
-from icegate.gate import quarantine, quarantined, refs
+from icegate.gate import ledger, quarantine, quarantined, refs
 from icegate.gate.quarantine import FAILED, SUFFIX, Columns, Rule, Wanted
 from icegate.gate.refs import MAIN
 from icegate.tables.state import literal
@@ -98,7 +98,8 @@ class Quarantine:
         metadata = embedded_metadata(self.adapter, self.aside)
         if metadata is None or refs.head(metadata) is None:
             return ""
-        ended = quarantined.published(self.adapter.embedded_lake, self.name)
+        releases = ledger.read_release_tables(self.adapter.embedded_lake)
+        ended = quarantined.published(releases, self.name)
         waits = quarantined.waiting(ended)
         # Without a gate what is written is read at once, and a name isn't needed.
         build = release if self.adapter.gate().holds(self.model) else ""
