@@ -23,10 +23,7 @@ EMPTIES_MAIN = {
 }
 
 
-@pytest.mark.parametrize("way", EMPTIES_MAIN)
-def test_a_python_model_cannot_replace_what_readers_see(gated: GatedProject, way: str) -> None:
-    gated.values("orders", 10, 20)
-    assert gated.dbt("build").ok
+def write_sly_model(gated: GatedProject, way: str) -> None:
     gated.write(
         "models/sly.py",
         f"""
@@ -36,10 +33,25 @@ def test_a_python_model_cannot_replace_what_readers_see(gated: GatedProject, way
             return frame
         """,
     )
+
+
+@pytest.mark.parametrize("way", EMPTIES_MAIN)
+def test_a_python_model_cannot_replace_what_readers_see(gated: GatedProject, way: str) -> None:
+    gated.values("orders", 10, 20)
+    assert gated.dbt("build").ok
+    write_sly_model(gated, way)
     run = gated.dbt("run", "--select", "sly")
     assert run.status["sly"] == "error"
     assert f"{gated.schema}.orders while a build writes to its branch" in run.text
     assert gated.seen("orders") == [(1, 10), (2, 20)]
+
+
+def test_a_python_model_cannot_make_what_readers_are_to_get(gated: GatedProject) -> None:
+    gated.values("orders", 10)
+    write_sly_model(gated, "saveAsTable")
+    run = gated.dbt("build")
+    assert run.status == {"orders": "success", "sly": "error"}
+    assert gated.seen("orders") == [(1, 10)]
 
 
 def test_a_hook_cannot_replace_what_readers_see(gated: GatedProject) -> None:

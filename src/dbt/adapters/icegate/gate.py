@@ -25,7 +25,7 @@ from icegate.gate.history import snapshot_in_release
 from icegate.gate.ledger import warm_up
 from icegate.gate.publish import discard, earlier_build, finish, record
 from icegate.gate.report import Report, merge
-from icegate.gate.store import edit, read_tables
+from icegate.gate.store import edit
 from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
 from icegate.session import is_remote
@@ -235,13 +235,9 @@ class Gate:
         self._held.close()
 
     def _is_protected(self, name: str) -> bool:
-        """Tell whether readers have rows of a table that this build must not replace in place."""
-        tables = set(self.gated.values()) - self.adapter.Relation.staged.keys()
-        known = [table for table in tables if f".{name}".endswith(f".{table}")]
-        if "." not in name:
-            known = [table for table in tables if table.endswith(f".{name}")]
-        found = read_tables(self.adapter.embedded_lake, known) if known else ()
-        return any(refs.head(table.metadata) is not None for table in found)
+        """Tell whether readers have a table of this name, or get it when the build is published."""
+        own = (table if "." in name else table.partition(".")[2] for table in self.gated.values())
+        return any(f".{name}".endswith(f".{table}") for table in own)
 
 
 def check_target(lake: Any) -> None:
