@@ -49,20 +49,27 @@ def rollback(
         rows = ReleaseRows(Outcome(build, release))
         for name, table in sorted(tables.items()):
             rows.add(name, after.get(name, table.metadata), moved.get(name))
-        told: list[dict[str, Any]] = [
-            {"table": name, "main": c.main, "to": c.head, "rows": c.added_rows}
-            for name, c in moved.items()
-        ]
-        told += [
-            {"table": v.name, "main": _version(v.metadata), "to": _version(edited), "rows": None}
-            for v, edited in of_views
-        ]
+        told = [*_told(moved), *_told_of_views(of_views)]
         detail = json.dumps({"to": number, "published": sorted(row["table"] for row in told)})
         done = event("rolled_back", build, target, "rollback", release=release, detail=detail)
         return Edits(after, [done], rows.found, views=of_views, result=(release, told))
 
     made: tuple[int | None, list[dict[str, Any]]] = apply(lake, plan, dry_run=dry_run)
     return made
+
+
+def _told(moved: dict[str, Candidate]) -> list[dict[str, Any]]:
+    return [
+        {"table": name, "main": c.main, "to": c.head, "rows": c.added_rows}
+        for name, c in moved.items()
+    ]
+
+
+def _told_of_views(moved: list[tuple[StoredTable, Metadata]]) -> list[dict[str, Any]]:
+    return [
+        {"table": v.name, "main": _version(v.metadata), "to": _version(edited), "rows": None}
+        for v, edited in moved
+    ]
 
 
 def _views_back(

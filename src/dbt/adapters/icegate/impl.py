@@ -35,12 +35,11 @@ from dbt.adapters.icegate.tables import Tables
 from dbt.adapters.icegate.task import calling_task
 from icegate import seeds
 from icegate.catalog import list_namespaces
-from icegate.landing import file_uri, new_files
 from icegate.packages import check_installed
 from icegate.properties import check_properties, profile_properties
 from icegate.session import start_early
 from icegate.settings import Lake
-from icegate.tables.state import literal, quote
+from icegate.tables.state import quote
 
 logger = AdapterLogger("Icegate")
 
@@ -221,23 +220,6 @@ class IcegateAdapter(SparkAdapter):
 
     def _facts(self, relations: Iterable[BaseRelation]) -> list[metadata.Facts]:
         return metadata.facts(self, [r for r in relations if not getattr(r, "landing", None)])
-
-    @available
-    def not_yet_loaded(self, source: IcegateRelation, table: IcegateRelation | None) -> str:
-        """Return the predicate of the files of a landing source that ``table`` lacks."""
-        landing = getattr(source, "landing", None)
-        if landing is None:
-            raise DbtRuntimeError(
-                f"{source} is no landing source: give it `meta: {{location: …, format: …}}`"
-            )
-        loaded = f"select distinct loaded_from from {table}"
-        rows = self.execute(loaded, fetch=True)[1].rows if table is not None else ()
-        with as_dbt_error():
-            found = new_files(landing, {row[0] for row in rows})
-        for day in found.waiting:
-            logger.warning(f"landing day={day} skipped: it has no _SUCCESS marker yet")
-        files = ",\n    ".join(literal(file_uri(path)) for path in found.files)
-        return f"_metadata.file_path in (\n    {files}\n)" if files else "false"
 
     @available
     def table_properties(

@@ -6,14 +6,18 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.gate.refs import WAP_ENABLED
+from icegate.landing import file_uri, new_files
 from icegate.tables import changes, constraints, model_checks, schema
 from icegate.tables.changes import Change, Wanted
 from icegate.tables.state import TableState, literal, parse_state, quote, state_from_metadata
+
+logger = AdapterLogger("Icegate")
 
 NO_GRANTS = ("PARSE_SYNTAX_ERROR", "INVALID_STATEMENT_OR_CLAUSE", "UNSUPPORTED", "not supported")
 # Configs that the adapter reads and dbt declares.
@@ -156,6 +160,22 @@ class Tables:
         added, dropped = schema.schema_changes(found, mode, state, wanted)
         after = state.with_columns(found.added)
         return [*added, *changes.changes(after, wanted), *dropped]
+
+    def not_yet_loaded(self, source: Any, table: Any) -> str:
+        """Return the predicate of the files of a landing source that ``table`` lacks."""
+        landing = getattr(source, "landing", None)
+        if landing is None:
+            raise DbtRuntimeError(
+                f"{source} is no landing source: give it `meta: {{location: …, format: …}}`"
+            )
+        loaded = f"select distinct loaded_from from {table}"
+        rows = self.adapter.execute(loaded, fetch=True)[1].rows if table is not None else ()
+        with as_dbt_error():
+            found = new_files(landing, {row[0] for row in rows})
+        for day in found.waiting:
+            logger.warning(f"landing day={day} skipped: it has no _SUCCESS marker yet")
+        files = ",\n    ".join(literal(file_uri(path)) for path in found.files)
+        return f"_metadata.file_path in (\n    {files}\n)" if files else "false"
 
     def check_format(self, model: str, file_format: str) -> None:
         """Raise for a file format in a catalog that makes Iceberg tables of everything."""

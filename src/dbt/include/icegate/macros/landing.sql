@@ -4,5 +4,5 @@
 -#}
 {% macro not_yet_loaded(source_relation) -%}
     {%- set table = this if is_incremental() else none -%}
-    {{- adapter.not_yet_loaded(source_relation, table) if execute else 'true' -}}
+    {{- adapter.tables().not_yet_loaded(source_relation, table) if execute else 'true' -}}
 {%- endmacro %}
