@@ -194,6 +194,7 @@ EVENTS = ", ".join(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_microbatches_side_by_side_keep_their_own_rows(
     gated: GatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +244,7 @@ def test_without_the_gate_a_python_model_with_a_schema(gated: GatedProject) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_quarantine_follows_its_models_columns(gated: GatedProject) -> None:
     ungated(gated)
     gated.tests(orders={"amount": ["not_null"]})
