@@ -87,7 +87,7 @@ class Demo:
             raise IcegateError("cannot build", why=done.stdout + done.stderr)
         results = json.loads(written.read_text())["results"]
         failed = [
-            f"{result['unique_id'].split('.')[2]}: {_first_lines(result['message'])}"
+            f"{result['unique_id'].split('.')[2]}: {_reason(result['message'])}"
             for result in results
             if result["status"] in ("fail", "error", "warn")
         ]
@@ -144,14 +144,19 @@ def _query(build: Build, fault: Fault) -> str:
     """Return the SQL that shows the bad rows, of the table whose own test failed."""
     if fault.caught_by == "contract":
         return "select * from bronze.raw_orders__rejected"
+    if fault.caught_by == "loader":
+        return "nothing of it was loaded"
     detail = json.loads((build.event.detail if build.event else None) or "{}")
-    held = [] if build.ok else detail.get("held", [])
+    held = detail.get("held", [])
     held.sort(key=lambda one: one["verdict"]["cause"] != "failed_test")
-    return held[0]["query"] if held else "nothing of it was loaded"
+    return held[0]["query"] if held else "not held back"
 
 
-def _first_lines(message: str | None) -> str:
-    return " ".join((message or "").split("\n")[:2])[:160]
+def _reason(message: str | None) -> str:
+    """Return what is wrong and why, in one line; what to do is the demo's own to say."""
+    lines = [line.strip() for line in (message or "").split("\n")]
+    said = [line for line in lines if not line.startswith(("Runtime Error in", "fix: "))]
+    return " ".join(said).replace(f"{ROOT}/", "")[:300].strip()
 
 
 def main(
