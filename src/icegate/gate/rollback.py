@@ -76,13 +76,9 @@ def _views_back(
     lake: Lake, number: int, release: int, names: Sequence[str]
 ) -> list[tuple[StoredTable, Metadata]]:
     """Return the views whose text was another one in a release, and what they become."""
-    shown = read_lake(lake, "view")
-    found = [(v, views.back(v.metadata, number, release)) for v in shown.values()]
-    return [
-        (view, edited)
-        for view, edited in found
-        if edited is not view.metadata and (not names or view.name in names)
-    ]
+    chosen = [v for v in read_lake(lake, "view").values() if not names or v.name in names]
+    found = [(view, views.back(view.metadata, number, release)) for view in chosen]
+    return [(view, edited) for view, edited in found if edited is not view.metadata]
 
 
 def _version(view: Metadata) -> str:

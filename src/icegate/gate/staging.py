@@ -198,23 +198,22 @@ def publish_steps(
     names of everything staged, by the name that the build used; ``stale`` branches of the table go
     with it.
     """
-    shown = (v.entry for v in read_tables(lake, [staged.final], kind="view"))
-    there = table.entry if table else next(shown, None)
+    there = table or next(read_tables(lake, [staged.final], kind="view"), None)
     schema, _, name = staged.final.partition(".")
     if staged.is_view:
         release, _, node = signs
         edited = views.with_names(_not_held(staged.metadata), NAMESPACE, finals)
         edited = views.signed(edited, release, node)
-        if there is not None and there.kind == "view":
-            edited = views.next_version(read_metadata(there), edited)
-            return [StoredTable(there, edited).write(edited), dropped(staged.entry)]
+        if there is not None and there.entry.kind == "view":
+            edited = views.next_version(there.metadata, edited)
+            return [there.write(edited), dropped(staged.entry)]
     elif staged.is_clone and table is not None:
         edited = _released(_taken_over(table.metadata, staged.metadata), staged, signs)
         edited = refs.without_refs(edited, list(stale))
         return [table.write(edited), dropped(staged.entry)]
     else:
         edited = _released(_gated(_not_held(staged.metadata)), staged, signs)
-    out_of_the_way = [dropped(there)] if there is not None else []
+    out_of_the_way = [dropped(there.entry)] if there is not None else []
     return [*out_of_the_way, staged.write(edited).renamed(schema, name)]
 
 

@@ -103,8 +103,8 @@ class Gate:
         return known is None or not views.is_same(known, sql)
 
     def look_around(self) -> None:
-        """See what is built beside: other processes of a named build do it, too."""
-        if self.build is not None:
+        """See what other processes of a named build have built beside since."""
+        if self.build is not None and self.build.named:
             lake, tables = self.adapter.embedded_lake, self.gated.values()
             self._redirect(staging.staged_finals(lake, tables, self.build.name))
 
@@ -148,7 +148,7 @@ class Gate:
         One that a build writes for the first time is; one that readers have no rows of isn't.
         """
         name = f"{relation.schema}.{relation.identifier}"
-        gated = self.build is not None and name in set(self.gated.values())
+        gated = self.build is not None and name in self.gated.values()
         metadata = embedded_metadata(self.adapter, relation) if gated else None
         if metadata is None or "table-uuid" not in metadata:  # a view
             return found is not None
@@ -191,7 +191,7 @@ class Gate:
         if retried and not named:
             anew = of_dbt.begun_anew(task) & self.gated.keys()
             staging.drop_overtaken(lake, [self.gated[id] for id in anew], self.build.name)
-        self.look_around()
+        self._redirect(staging.staged_finals(lake, self.gated.values(), self.build.name))
         Gate.running = self
         session = self.adapter.connections.get_thread_connection().handle.session
         self.build.enter(session)
