@@ -6,23 +6,18 @@ import logging
 import re
 from collections.abc import Sequence
 from datetime import timezone
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import sqlglot
 from sqlglot import exp
 
 from icegate.catalog import CatalogEntry, check_files, gone_entries, list_relations
 from icegate.cli.common import find_entry
-from icegate.cli.dialect import ON_SPARK, not_by_duckdb, to_duckdb
+from icegate.dialect import ON_SPARK, not_by_duckdb, to_duckdb
+from icegate.duck import open_duckdb, shut_in
 from icegate.errors import ConfigError, IcegateError
 from icegate.settings import Lake
 
-if TYPE_CHECKING:
-    import duckdb
-
-EXTENSIONS = ("avro", "iceberg")  # manifests are Avro, so that one comes first
 # These take a query but call a program or any method of the JVM.
 NOT_READING = ("reflect", "java_method", "try_reflect")
 
@@ -99,11 +94,9 @@ def run_on_duckdb(lake: Lake, tree: exp.Expr, limit: int) -> Result:
         raise not_by_duckdb("only Spark answers SHOW, DESCRIBE and EXPLAIN")
     entries = _named_tables(lake, tree)
     translated = to_duckdb(tree, limit and limit + 1)
-    database = _open_duckdb(lake, entries)
     try:
-        for entry in entries:
-            _make_view(database, entry)
-        _shut_in(database, lake, entries)
+        database = open_duckdb(lake, entries)
+        shut_in(database, lake, entries)
         cursor = database.execute(translated)
         rows = cursor.fetchmany(limit + 1) if limit else cursor.fetchall()
     except duckdb.Error as error:
@@ -166,58 +159,6 @@ def _named_tables(lake: Lake, tree: exp.Expr) -> list[CatalogEntry]:
     if gone_entries(list(found.values())):
         check_files(lake, known)
     return list(found.values())
-
-
-def _open_duckdb(lake: Lake, entries: Sequence[CatalogEntry]) -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    database = duckdb.connect(
-        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    )
-    for name in EXTENSIONS if entries else ():
-        database.execute(f"load {_quoted(str(_extension_file(name)))}")
-    # The lake's own name, so that three-part names work as they stand.
-    database.execute(f"attach ':memory:' as \"{lake.catalog}\"")
-    database.execute(f'use "{lake.catalog}"')
-    database.execute("set TimeZone = 'UTC'")
-    return database
-
-
-def _extension_file(name: str) -> Path:
-    package = find_spec(f"duckdb_extension_{name}")
-    roots = package.submodule_search_locations if package else None
-    for root in roots or []:
-        for file in Path(root).rglob(f"{name}.duckdb_extension"):
-            return file
-    raise IcegateError(
-        f"cannot read tables by DuckDB: its extension {name} isn't installed",
-        fix=f"`pip install duckdb-extension-{name}` in the version of duckdb, or add `--spark`",
-    )
-
-
-def _make_view(database: duckdb.DuckDBPyConnection, entry: CatalogEntry) -> None:
-    schema, name = (f'"{part}"' for part in (entry.namespace, entry.name))
-    database.execute(f"create schema if not exists {schema}")
-    # A metadata file, unlike a table's folder, means exactly the `main` that the catalog means.
-    database.execute(
-        f"create view {schema}.{name} as "
-        f"select * from iceberg_scan({_quoted(str(entry.metadata_file))})"
-    )
-
-
-def _shut_in(
-    database: duckdb.DuckDBPyConnection, lake: Lake, entries: Sequence[CatalogEntry]
-) -> None:
-    """Let the query read files of the lake and of its tables, and nothing else."""
-    folders = {lake.warehouse, *(entry.metadata_file.parents[1] for entry in entries)}
-    allowed = ", ".join(_quoted(f"{folder}/") for folder in sorted(folders))
-    database.execute(f"set allowed_directories = [{allowed}]")
-    database.execute("set enable_external_access = false")
-    database.execute("set lock_configuration = true")
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from shop import lake_of, run_icegate
 
-from icegate.cli import query as query_module
+from icegate import duck
 from icegate.cli.query import parse, run_on_duckdb
 from icegate.errors import ConfigError, IcegateError
 
@@ -160,8 +160,8 @@ def test_sql_reads_no_other_files(shop, query):
 
 def test_duckdb_itself_is_shut_in(shop):
     lake = lake_of(shop)
-    database = query_module._open_duckdb(lake, [])
-    query_module._shut_in(database, lake, [])
+    database = duck.open_duckdb(lake, [])
+    duck.shut_in(database, lake, [])
     with pytest.raises(duckdb.PermissionException):
         database.execute("select * from read_text('/etc/hostname')")
     with pytest.raises(duckdb.Error, match="locked"):

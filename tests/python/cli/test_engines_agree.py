@@ -11,9 +11,9 @@ import sqlglot
 from sqlglot import exp
 
 from icegate.catalog import list_relations
-from icegate.cli.dialect import AGREEING, function_name
 from icegate.cli.query import parse, run_on_duckdb, run_on_spark
 from icegate.cli.tables import table_facts
+from icegate.dialect import AGREEING, function_name
 from icegate.errors import IcegateError
 
 ROWS = """(

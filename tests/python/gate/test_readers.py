@@ -17,7 +17,7 @@ from gate.other_duckdb import read_by_rest
 from gate.rest_catalog import rest_catalog
 from gate.trino import needs_trino, query, trino
 from icegate.catalog import list_relations, open_catalog
-from icegate.cli.query import _extension_file, _open_duckdb
+from icegate.duck import extension_file, open_duckdb
 from icegate.gate import refs
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ class Readers:
         self.release = refs.head(project.metadata("orders"), "release_1")
         entries = list_relations(project.lake, project.schema)
         (self.file,) = [entry.metadata_file for entry in entries]
-        self.duck = _open_duckdb(project.lake, entries)
+        self.duck = open_duckdb(project.lake, entries)
         self.trino_address = ""
         if rest:
             self._open_rest()
@@ -84,7 +84,7 @@ class Readers:
         conf.set(f"{name}.type", "rest")
         conf.set(f"{name}.uri", self.rest)
         options = f"type iceberg, endpoint '{self.rest}', authorization_type 'none'"
-        self.duck.execute(f"load '{_extension_file('httpfs')}'")
+        self.duck.execute(f"load '{extension_file('httpfs')}'")
         self.duck.execute(f"attach 'lake' as rest ({options})")
 
 

@@ -1,0 +1,74 @@
+"""DuckDB in this process as a reader of the lake's tables, each as of one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from icegate.catalog import CatalogEntry
+from icegate.errors import IcegateError
+from icegate.settings import Lake
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection as Database
+
+EXTENSIONS = ("avro", "iceberg")  # manifests are Avro, so that one comes first
+
+
+def open_duckdb(lake: Lake, entries: Collection[CatalogEntry] | None = None) -> Database:
+    """Return a database that can read tables, and has a view of `main` of each of these."""
+    import duckdb
+
+    database = duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+    for name in () if entries == [] else EXTENSIONS:
+        database.execute(f"load {quoted(str(extension_file(name)))}")
+    # The lake's own name, so that three-part names work as they stand.
+    database.execute(f"attach ':memory:' as \"{lake.catalog}\"")
+    database.execute(f'use "{lake.catalog}"')
+    database.execute("set TimeZone = 'UTC'")
+    for entry in entries or []:
+        show_table(database, entry)
+    return database
+
+
+def show_table(database: Database, entry: CatalogEntry, snapshot_id: int | None = None) -> None:
+    """Make a view of a table, by the name in the catalog: at a snapshot, else at `main`."""
+    schema, name = (f'"{part}"' for part in (entry.namespace, entry.name))
+    at = "" if snapshot_id is None else f", snapshot_from_id => {snapshot_id}"
+    database.execute(f"create schema if not exists {schema}")
+    # A metadata file, unlike a table's folder, means exactly what the catalog means.
+    database.execute(
+        f"create or replace view {schema}.{name} as "
+        f"select * from iceberg_scan({quoted(str(entry.metadata_file))}{at})"
+    )
+
+
+def shut_in(database: Database, lake: Lake, entries: Iterable[CatalogEntry]) -> None:
+    """Let queries read files of the lake and of its tables, and nothing else."""
+    folders = {lake.warehouse, *(entry.metadata_file.parents[1] for entry in entries)}
+    allowed = ", ".join(quoted(f"{folder}/") for folder in sorted(folders))
+    database.execute(f"set allowed_directories = [{allowed}]")
+    database.execute("set enable_external_access = false")
+    database.execute("set lock_configuration = true")
+
+
+def extension_file(name: str) -> Path:
+    """Return where an extension of DuckDB was installed."""
+    package = find_spec(f"duckdb_extension_{name}")
+    roots = package.submodule_search_locations if package else None
+    for root in roots or []:
+        for file in Path(root).rglob(f"{name}.duckdb_extension"):
+            return file
+    raise IcegateError(
+        f"cannot read tables by DuckDB: its extension {name} isn't installed",
+        fix=f"`pip install duckdb-extension-{name}` in the version of duckdb, or add `--spark`",
+    )
+
+
+def quoted(text: str) -> str:
+    """Return a literal of DuckDB."""
+    return "'" + text.replace("'", "''") + "'"
