@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build doctor demo-bad-data test test-fast test-long conformance torture \
+.PHONY: help setup landing build doctor demo-bad-data test test-fast test-long conformance torture fuzz-audits \
 	lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -51,6 +51,9 @@ conformance: $(installed) ## run dbt's own suite for adapters, gate off and on; 
 
 torture: $(installed) ## kill builds in all ways while readers poll main; ARGS="--rounds 10" is CI's size
 	$(python) tests/torture $(ARGS)
+
+fuzz-audits: $(installed) ## compare audits with stock tests on Spark, in 5,000 random cases
+	ICEGATE_FUZZ_CASES=$${ICEGATE_FUZZ_CASES:-5000} $(python) -m pytest -s -m long tests/python/audits $(ARGS)
 
 lint: lint-python lint-types lint-sql lint-yaml ## check style and types of all that is committed
 

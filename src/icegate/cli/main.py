@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from icegate.cli.audit import audit
 from icegate.cli.build import build
 from icegate.cli.doctor import doctor
 from icegate.cli.gate import diff, eject, plan, status
@@ -47,7 +48,7 @@ def _icegate(
 ) -> None: ...
 
 
-for command in (init, doctor, tables, show, sql, status, plan, diff, eject):
+for command in (init, doctor, tables, show, sql, audit, status, plan, diff, eject):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)

@@ -1,0 +1,103 @@
+"""The data tests of the last compiled project, and the verdict on each, without dbt's start."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from icegate.errors import ConfigError, did_you_mean
+from icegate.gate.staging import NAMESPACE, staging_name
+
+
+@dataclass(frozen=True)
+class DataTest:
+    """A data test as dbt compiled it; ``model`` is `schema.name` of what it's attached to."""
+
+    __test__ = False  # pytest takes every …Test for its own
+
+    name: str
+    model: str
+    sql: str
+    severity: str
+
+    @property
+    def known_as(self) -> tuple[str, ...]:
+        """The names by which it can be selected."""
+        return self.name, self.model, self.model.rpartition(".")[2]
+
+    def verdict(self, row: Sequence[Any]) -> tuple[str, int]:
+        """Return pass, warn or fail, and how many rows fail, of what its query returns."""
+        failures, should_warn, should_error = row
+        if self.severity == "error" and should_error:
+            return "fail", int(failures)
+        return "warn" if should_warn else "pass", int(failures)
+
+
+def read_tests(project: Path, patterns: Sequence[str]) -> list[DataTest]:
+    """Return the tests of the last compiled project whose own name or model's name is given.
+
+    A name may be a pattern: `unique_*`, `silver.*`. Raises ``ConfigError``.
+    """
+    manifest = _manifest(project)
+    found = sorted(_tests(manifest), key=lambda test: (test.model, test.name))
+    for pattern in patterns:
+        if not any(_matches(test, pattern) for test in found):
+            known = {name for test in found for name in test.known_as}
+            fix = did_you_mean(pattern, known, "`icegate audit` without --select runs all")
+            what = f"cannot find a test for {pattern!r}"
+            raise ConfigError(what, why="no compiled test or model has this name", fix=fix)
+    return [t for t in found if not patterns or any(_matches(t, p) for p in patterns)]
+
+
+def _matches(test: DataTest, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in test.known_as)
+
+
+def _manifest(project: Path) -> dict[str, Any]:
+    path = project / os.environ.get("DBT_TARGET_PATH", "target") / "manifest.json"
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            "cannot find the project's tests",
+            why=f"{path} isn't there, or isn't whole: {error}",
+            fix="compile them: `dbt compile`, or any build",
+        ) from error
+
+
+def _tests(manifest: dict[str, Any]) -> Iterator[DataTest]:
+    nodes = manifest["nodes"]
+    # A build compiles the name that a new table has until it's released.
+    finals = {
+        staging_name(f"{node['schema']}.{node['alias']}", ""): f"{node['schema']}.{node['alias']}"
+        for node in nodes.values()
+    }
+    staged = re.compile(rf"\b{NAMESPACE}\.({'|'.join(map(re.escape, finals))})\w+")
+    for node in nodes.values():
+        if node["resource_type"] != "test":
+            continue
+        config, owner = node["config"], nodes.get(node.get("attached_node") or "")
+        code = node.get("compiled_code")
+        if not code:
+            raise ConfigError(
+                f"cannot run test {node['name']}",
+                why="it was parsed, but not compiled",
+                fix="compile it: `dbt compile`",
+            )
+        code = staged.sub(lambda found: finals[found[1]], code)
+        if config.get("limit"):
+            code = f"select * from (\n{code}\n) as limited limit {config['limit']}"
+        calc = config["fail_calc"]
+        yield DataTest(
+            name=node["name"],
+            model=f"{owner['schema']}.{owner['alias']}" if owner else "",
+            severity=config["severity"].lower(),
+            sql=f"select {calc} as failures, {calc} {config['warn_if']} as should_warn, "
+            f"{calc} {config['error_if']} as should_error\nfrom (\n{code}\n) dbt_internal_test",
+        )

@@ -1,0 +1,173 @@
+"""The query of a test as a tree whose columns have their tables and types, by sqlglot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.schema import MappingSchema
+
+from icegate.catalog import CatalogEntry
+from icegate.gate import refs
+from icegate.gate.refs import Metadata
+from icegate.gate.store import StoredTable
+from icegate.tables.metadata import columns
+
+Type = exp.DataType.Type
+# Kinds of values whose comparison means the same to Spark and to Iceberg's metrics.
+KINDS = {
+    **dict.fromkeys((Type.TINYINT, Type.SMALLINT, Type.INT, Type.BIGINT), "integer"),
+    **dict.fromkeys((Type.TEXT, Type.VARCHAR), "text"),
+    **{Type.DECIMAL: "decimal", Type.DOUBLE: "double", Type.DATE: "date", Type.BOOLEAN: "boolean"},
+    **{Type.TIMESTAMPTZ: "timestamp", Type.TIMESTAMPNTZ: "timestamp_ntz"},
+}
+NUMBERS = {"integer", "decimal", "double", "number"}
+DIGITS = 18
+PLAIN_NUMBER = re.compile(r"(?=.{1,18}$)\d+(\.\d*)?")
+
+
+class Undecided(Exception):
+    """A proof that can't be had, and why not."""
+
+
+class Source(NamedTuple):
+    """A table as a test reads it: its metadata, and the snapshot, None if it has no rows."""
+
+    table: StoredTable
+    snapshot_id: int | None
+
+    @property
+    def entry(self) -> CatalogEntry:
+        """The catalog's row."""
+        return self.table.entry
+
+
+def source_of(table: StoredTable, branch: str | None) -> Source:
+    """Return what Spark reads of a table while its writes go to ``branch``.
+
+    As ``main`` and branches are read: with the columns that the table has now.
+    """
+    metadata: Metadata = table.metadata
+    on_branch = refs.head(metadata, branch) if branch and refs.is_gated(metadata) else None
+    return Source(table, refs.head(metadata) if on_branch is None else on_branch)
+
+
+def parsed(sql: str) -> exp.Select:
+    """Return the tree of a test's query: what dbt asks of its failing rows."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        raise Undecided("its SQL can't be parsed") from error
+    if not isinstance(tree, exp.Select):
+        raise Undecided("it's no SELECT")
+    return tree
+
+
+def table_names(tree: exp.Expr, catalog: str) -> Iterator[tuple[exp.Table, str]]:
+    """Yield the tables that a query names, and `schema.name` of each; CTEs aren't any."""
+    defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        name = ".".join(part.name for part in table.parts).removeprefix(f"{catalog}.")
+        if table.db or name.lower() not in defined:
+            yield table, name
+
+
+def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:
+    """Return the tree with each column under its table and each value with its type."""
+    schema: dict[str, Any] = {}
+    for source in sources:
+        kinds = {c["name"].lower(): c["type"] for c in columns(source.table.metadata)}
+        schema.setdefault(source.entry.namespace.lower(), {})[source.entry.name.lower()] = kinds
+    known = MappingSchema(schema, dialect="spark")
+    try:
+        whole = qualify(tree.copy(), schema=known, dialect="spark", quote_identifiers=True)
+        return annotate_types(whole, schema=known, dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        raise Undecided("its columns can't be told apart") from error
+
+
+def kind_of(value: Any) -> str | None:
+    """Return the kind of a value; a literal number and null fit with more than one."""
+    if isinstance(value, exp.Paren | exp.Neg):
+        return kind_of(value.this)
+    if isinstance(value, exp.Null):
+        return "null"
+    if isinstance(value, exp.Literal):
+        if value.is_string:
+            return "text"
+        # One with an exponent is a double; of a long one the engines' decimals may lose digits.
+        return "number" if PLAIN_NUMBER.fullmatch(value.name) else None
+    kind = value.type
+    if kind is None or (kind.is_type("decimal") and _precision(kind) > DIGITS):
+        return None
+    return KINDS.get(kind.this)
+
+
+def _precision(kind: exp.DataType) -> int:
+    return int(kind.expressions[0].name) if kind.expressions else 10
+
+
+# What a query may consist of; all else is Spark's to judge, also whether it makes sense.
+PLAIN = (
+    exp.Select, exp.From, exp.Where, exp.Having, exp.Group, exp.Join, exp.Limit, exp.Subquery,
+    exp.CTE, exp.With, exp.Table, exp.TableAlias, exp.Alias, exp.Column, exp.Identifier, exp.Star,
+    exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.Is, exp.Count,
+    exp.Neg, exp.DataType, exp.DataTypeParam,
+)  # fmt: skip
+COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+
+
+def check_plain(tree: exp.Select, unlike: Collection[str] = ()) -> None:
+    """Raise ``Undecided`` unless Spark surely takes the query, and it means what it seems to.
+
+    ``unlike`` are the kinds of values that another engine compares in its own way.
+    """
+    for node in tree.walk():
+        if not _is_plain(node, unlike):
+            raise Undecided(f"`{node.sql('spark')}` may mean something else there than to Spark")
+
+
+def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
+    if isinstance(node, exp.And | exp.Or):
+        return {kind_of(node.this), kind_of(node.expression)} <= {"boolean", "null"}
+    if isinstance(node, exp.Not | exp.Where | exp.Having):
+        return kind_of(node.this) in ("boolean", "null")
+    if isinstance(node, COMPARING):
+        return _fit([node.this, node.expression], unlike)
+    if isinstance(node, exp.In):
+        return bool(node.expressions) and _fit([node.this, *node.expressions], unlike)
+    if isinstance(node, exp.Coalesce):
+        return _fit([node.this, *node.expressions], unlike)
+    if isinstance(node, exp.Between):
+        return _fit([node.this, node.args["low"], node.args["high"]], unlike)
+    if isinstance(node, exp.Add | exp.Sub):
+        return {kind_of(node.this), kind_of(node.expression)} <= {"integer", "number"}
+    if isinstance(node, exp.Sum):  # of integers it overflows, at another place in each engine
+        return kind_of(node.this) == "decimal"
+    if isinstance(node, exp.Min | exp.Max):
+        return kind_of(node.this) in ("integer", "decimal")
+    if isinstance(node, exp.Cast):
+        return node.is_type("date") and isinstance(node.this, exp.Literal)
+    if isinstance(node, exp.Group):
+        return _are_keys(node.expressions, unlike)
+    if isinstance(node, exp.Distinct):  # of a count, or of a select
+        over = node.parent if isinstance(node.parent, exp.Select) else node
+        return _are_keys(over.expressions, unlike)
+    return isinstance(node, PLAIN) or (isinstance(node, exp.Union) and not node.args["distinct"])
+
+
+def _are_keys(values: list[exp.Expr], unlike: Collection[str]) -> bool:
+    return not {kind_of(value.unalias()) for value in values} & {None, "null", *unlike}
+
+
+def _fit(values: list[exp.Expr], unlike: Collection[str]) -> bool:
+    """Tell whether values can be compared without a change of their type that isn't exact."""
+    kinds = {kind_of(value) for value in values} - {"null"}
+    if kinds & {None, *unlike}:
+        return False
+    return kinds <= NUMBERS or len(kinds) == 1

@@ -1,0 +1,70 @@
+"""`icegate audit`: the tests of the last compiled project, each proved as cheaply as can be."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from icegate.cli.common import Grid, Opened, Shown, on_lake
+from icegate.settings import Lake
+
+
+@on_lake
+def audit(
+    at: Opened,
+    select: Annotated[
+        list[str] | None, typer.Option(help="Tests or models, as in `unique_*` or `silver.*`.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say why cheaper proofs didn't do.")
+    ] = False,
+) -> Shown:
+    """Run tests on what readers see: by metadata, by DuckDB, else by Spark."""
+    from icegate.audits.tests import read_tests
+
+    auditor = _Auditor(at.lake)
+    results = [auditor.result(test) for test in read_tests(at.project, select or [])]
+    counts, proofs = (Counter(r[key] for r in results) for key in ("result", "proof"))
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    how = ", ".join(f"{count} by {name}" for name, count in proofs.items() if name)
+    bad = counts["fail"] + counts["error"]
+    columns = "test model result failures proof seconds" + " tried error" * explain
+    why = [] if explain else [f"{r['test']}: {r['error']}" for r in results if r["error"]]
+    grid = Grid(columns, results, right=("failures",))
+    last = f"{told} · {how}" if results else "no tests"
+    return Shown({"tests": results}, [grid, *why, last], code=int(bad > 0))
+
+
+class _Auditor:
+    """Runs tests one after the other; Spark starts with the first that needs it."""
+
+    def __init__(self, lake: Lake) -> None:
+        from icegate.audits.answer import Prover
+
+        self.lake, self.prover = lake, Prover(lake)
+
+    def result(self, test: Any) -> dict[str, Any]:
+        """Return what `--json` prints of a test."""
+        from icegate.audits.answer import Answer
+        from icegate.explain import explain
+
+        began, found, error = time.monotonic(), self.prover.answer(test.sql), ""
+        proof, tried = ("scan (spark)", found) if isinstance(found, list) else found[2:]
+        try:
+            row = found.row if isinstance(found, Answer) else self._on_spark(test.sql)
+            result, failures = test.verdict(row)
+        except Exception as wrong:
+            result, failures, error = "error", None, explain(wrong)
+        return {
+            **{"test": test.name, "model": test.model, "result": result, "failures": failures},
+            **{"proof": proof, "seconds": round(time.monotonic() - began, 2)},
+            **{"tried": tried, "error": error},
+        }
+
+    def _on_spark(self, sql: str) -> Any:
+        from icegate.session import start_session
+
+        return start_session(self.lake).sql(sql).collect()[0]

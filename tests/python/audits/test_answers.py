@@ -1,0 +1,216 @@
+"""How a test is proved: each rule by a case that comes out wrong without it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from audits.cases import DBT, PREFIX
+from icegate.audits.answer import Answer, Prover
+from icegate.settings import Lake
+
+COLUMNS = (
+    "id bigint, amount decimal(10, 2), wide decimal(38, 2), status string, share double, "
+    "at timestamp, day date, is_new boolean"
+)
+ROWS = f"""
+    (1, 1.50, 1.00, 'open', 0.5D, timestamp '2026-01-01 10:00:00', date '2026-01-01', true),
+    (2, 9.99, 2.00, 'done', 1.0D, timestamp '2026-01-02 10:00:00', date '2026-01-02', false),
+    (3, 0.00, 3.00, '{PREFIX}b', double('NaN'), null, null, null)
+"""
+
+
+@pytest.fixture(scope="module")
+def orders(spark: Any) -> Any:
+    """A schema with `orders`, in two files, and `nothing`, which never had a row."""
+    schema = f"audit_{uuid.uuid4().hex[:8]}"
+    spark.sql(f"create namespace {schema}")
+    for table in ("orders", "nothing"):
+        spark.sql(f"create table {schema}.{table} ({COLUMNS}) using iceberg")
+    spark.sql(f"insert into {schema}.orders select * from values {ROWS}")
+    spark.sql(f"insert into {schema}.orders select id + 10, 2 * amount, wide, status, share, at, "
+              f"day, is_new from {schema}.orders where id < 3")  # fmt: skip
+    return schema
+
+
+class Audited:
+    """What was found for a select of failing rows, with what Spark says."""
+
+    def __init__(self, lake: Lake, spark: Any, schema: str) -> None:
+        self.prover, self.spark, self.schema = Prover(lake), spark, schema
+
+    def __call__(self, select: str, calc: str = "count(*)") -> tuple[str, int]:
+        """Return the proof and the number of failures, which must be Spark's, too."""
+        sql = DBT.format(
+            sql=select.format(s=self.schema), calc=calc, warn_if="!= 0", error_if="> 2"
+        )
+        told = tuple(self.spark.sql(sql).collect()[0])
+        found = self.prover.answer(sql)
+        if isinstance(found, Answer):
+            assert found.row == told
+            assert found.columns == ["failures", "should_warn", "should_error"]
+        return (found.proof if isinstance(found, Answer) else "spark"), told[0]
+
+    def tried(self, select: str) -> list[str]:
+        """Return why a test is Spark's; it isn't run there."""
+        sql = DBT.format(sql=select.format(s=self.schema), calc="count(*)", warn_if="!= 0",
+                         error_if="!= 0")  # fmt: skip
+        found = self.prover.answer(sql)
+        assert not isinstance(found, Answer), found
+        return found
+
+
+@pytest.fixture
+def audited(lake: Lake, spark: Any, orders: str) -> Audited:
+    return Audited(lake, spark, orders)
+
+
+METADATA = {
+    "not_null": "select id from {s}.orders where id is null",
+    "an accepted range": "with a as (select * from {s}.orders), b as (select * from a where 1 = 2 "
+    "or not amount >= 0 or not amount <= 100) select * from b",
+    "a range in other words": "select * from {s}.orders where false or amount < 0 or 100 < amount",
+    "a range of dates": "select 1 from {s}.orders where day not between date '2026-01-01' "
+    "and date '2026-12-31'",
+    "accepted values": "with a as (select is_new as v, count(*) as n from {s}.orders "
+    "where id > 100 group by is_new) select * from a where v in (true)",
+    "a table without rows": "select * from {s}.nothing where amount is null",
+    "a long text": "select 1 from {s}.orders where status > 'z'",
+    "what a where leaves": "select id from (select * from {s}.orders where id > 100) x "
+    "where status is not null",
+    "children of no parents": "with c as (select id as f from {s}.orders where id < 0), p as "
+    "(select id as t from {s}.orders) select f from c left join p on c.f = p.t where p.t is null",
+    "below, by a double": "select 1 from {s}.orders where share < 0.5",
+}
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_metadata_proves_that_no_row_fails(audited: Audited, name: str) -> None:
+    assert audited(METADATA[name]) == ("metadata", 0)
+
+
+# What metadata can't tell, with the number of failing rows: each breaks one rule.
+# NaN is greater than all numbers, and in no bounds: Iceberg leaves such files out of a scan, too,
+# where it's alone with small numbers, so that only Spark can say what Spark says.
+UNDECIDED = {
+    "NaN above a number": ("select 1 from {s}.orders where share > 1", "spark", 0),
+    "NaN in no range": ("select 1 from {s}.orders where not share between 0 and 1", "spark", 0),
+    "a bound is cut off": (
+        f"select 1 from {{s}}.orders where status > '{PREFIX}a' and status < 'o'",
+        "scan (duckdb)", 1,
+    ),
+    "no row gives a row of an aggregate": (
+        "select count(*) as n from {s}.orders where id is null having count(*) = 0",
+        "scan (duckdb)", 1,
+    ),
+    "the other side of a join": (
+        "select b.id from (select * from {s}.orders where id < 0) a "
+        "right join {s}.orders b on a.id = b.id where a.id is null",
+        "scan (duckdb)", 5,
+    ),
+    "either part of a union": (
+        "select id from {s}.orders where id is null union all select id from {s}.orders",
+        "scan (duckdb)", 5,
+    ),
+    "a condition on another table": (
+        "select a.id from {s}.orders a left join {s}.nothing b on a.id = b.id "
+        "where b.id is null",
+        "spark", 5,
+    ),
+    "a condition after an aggregate": (
+        "with a as (select status, count(*) as amount from {s}.orders group by status) "
+        "select * from a where amount < 2",
+        "scan (duckdb)", 1,
+    ),
+    "times in a zone": (
+        "select 1 from {s}.orders where at > timestamp '2026-01-01'", "spark", 4,
+    ),
+    "decimals that lose digits": ("select 1 from {s}.orders where wide > 1.005", "spark", 3),
+    "other functions": ("select 1 from {s}.orders where length(status) > 4", "spark", 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", UNDECIDED)
+def test_what_metadata_cannot_tell_is_scanned(audited: Audited, rule: str) -> None:
+    select, proof, failures = UNDECIDED[rule]
+    assert audited(select) == (proof, failures)
+
+
+def test_limit_and_thresholds_are_those_of_the_query(audited: Audited) -> None:
+    assert audited("select id from {s}.orders limit 3") == ("scan (duckdb)", 3)
+    assert audited("select id, count(*) as n from {s}.orders group by id", "count(*) + 1")[1] == 6
+    # A query over failing rows that isn't zero where there are none.
+    assert audited("select id from {s}.orders where id is null", "count(*) + 1") == ("metadata", 1)
+
+
+@pytest.mark.parametrize("select", [
+    "select missing from {s}.orders where id is null",
+    "select id from {s}.orders where id is null and missing > 1",
+    "select id from {s}.orders where id is null and day > 1",
+    "select id from {s}.orders where id is null and id",
+    "select id from {s}.missing where id is null",
+    "select id from {s}.orders where id is null and no_function(id) = 1",
+    "select id from {s}.orders where where",
+])  # fmt: skip
+def test_a_query_that_spark_refuses_is_never_a_pass(audited: Audited, select: str) -> None:
+    assert audited.tried(select)
+
+
+def test_deletes_of_each_kind_count(audited: Audited, spark: Any) -> None:
+    for version, proof in ((2, "scan (duckdb)"), (3, "spark")):
+        table = f"{audited.schema}.deleted_{version}"
+        properties = f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read'"
+        spark.sql(f"create table {table} (id bigint) using iceberg tblproperties ({properties})")
+        spark.sql(f"insert into {table} select id from range(100)")
+        spark.sql(f"delete from {table} where id % 2 = 0")
+        assert audited(f"select id from {table}") == (proof, 50)
+        assert audited(f"select id from {table} where id > 200") == ("metadata", 0)
+
+
+def test_old_files_lack_a_new_column(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.wider"
+    spark.sql(f"create table {table} (id bigint) using iceberg")
+    spark.sql(f"insert into {table} values (1)")
+    spark.sql(f"alter table {table} add column name string")
+    assert audited(f"select id from {table} where name is null") == ("spark", 1)
+    spark.sql(f"insert into {table} values (2, 'b')")
+    assert audited(f"select id from {table} where name is null") == ("scan (duckdb)", 1)
+
+
+def test_without_metrics_a_scan_tells(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.unmeasured"
+    spark.sql(f"create table {table} (id bigint) using iceberg "
+              "tblproperties ('write.metadata.metrics.default' = 'none')")  # fmt: skip
+    spark.sql(f"insert into {table} values (1)")
+    assert audited(f"select id from {table} where id is null") == ("scan (duckdb)", 0)
+
+
+def test_a_file_that_is_gone_is_never_a_pass(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.broken"
+    spark.sql(f"create table {table} (id bigint) using iceberg")
+    spark.sql(f"insert into {table} values (1)")
+    (file,) = spark.sql(f"select file_path from {table}.files").collect()[0]
+    with open(file.removeprefix("file:"), "wb") as broken:
+        broken.write(b"no Parquet")
+    said = audited.tried(f"select id from {table} group by id having count(*) > 1")
+    assert said[-1].startswith("scan (duckdb): DuckDB: ")
+
+
+def test_a_build_reads_its_branch(audited: Audited, lake: Lake, spark: Any) -> None:
+    table = f"{audited.schema}.branched"
+    spark.sql(f"create table {table} (id bigint) using iceberg "
+              "tblproperties ('write.wap.enabled' = 'true')")  # fmt: skip
+    spark.sql(f"insert into {table} values (1)")
+    spark.sql(f"alter table {table} create branch build_x")
+    spark.sql(f"insert into {table}.branch_build_x values (null)")
+    sql = DBT.format(sql=f"select id from {table} where id is null", calc="count(*)",
+                     warn_if="!= 0", error_if="!= 0")  # fmt: skip
+    rows = [Prover(lake).answer(sql, branch) for branch in (None, "build_x", "build_y")]
+    assert [r.row[0] if isinstance(r, Answer) else r for r in rows] == [0, 1, 0]
+    # Without the property Spark reads main, whatever the session says.
+    spark.sql(f"alter table {table} unset tblproperties ('write.wap.enabled')")
+    found = Prover(lake).answer(sql, "build_x")
+    assert isinstance(found, Answer)
+    assert found.row[0] == 0

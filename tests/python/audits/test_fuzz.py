@@ -1,0 +1,54 @@
+"""Audits and stock SQL on Spark agree on all that hypothesis can think of."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from audits.cases import Table
+from icegate.audits.answer import Answer, Prover
+from icegate.settings import Lake
+
+# `make fuzz-audits` sets 5,000.
+CASES = int(os.environ.get("ICEGATE_FUZZ_CASES", "300"))
+TESTS = 25  # of the tables of one example
+proofs: Counter[str] = Counter()
+
+
+@pytest.mark.long
+@settings(
+    max_examples=CASES // TESTS,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],  # the seed alone makes it again; a smaller case would take hours
+    suppress_health_check=list(HealthCheck),
+)
+@given(random=st.randoms(use_true_random=True))
+def test_an_audit_says_what_spark_says(lake: Lake, spark: Any, random: Random) -> None:
+    schema = f"f_{uuid.uuid4().hex[:8]}"
+    spark.sql(f"create namespace {schema}")
+    tables = [Table(random, spark, f"{schema}.t{number}") for number in range(3)]
+    prover = Prover(lake)
+    for _ in range(TESTS):
+        sql = random.choice(tables).test_of(random.choice(tables))
+        found = prover.answer(sql)
+        proofs[found.proof if isinstance(found, Answer) else "scan (spark)"] += 1
+        if isinstance(found, Answer):
+            note(f"{found.proof} of {sql}")
+            assert found.row == tuple(spark.sql(sql).collect()[0]), (found.proof, sql)
+    for table in tables:
+        spark.sql(f"drop table {table.name}")
+
+
+@pytest.mark.long
+def test_the_cheap_proofs_were_tried() -> None:
+    print(f"fuzz-audits: {proofs.total()} cases: {dict(proofs)}")
+    assert proofs["metadata"] > CASES // 10
+    assert proofs["scan (duckdb)"] > CASES // 20
