@@ -143,9 +143,11 @@ class Builder:
         self.run("server", "stop")
 
     def kill_server(self) -> None:
-        """Kill the JVM of the server."""
+        """Kill the JVM of the server, and wait until the next build can see that it's gone."""
         with suppress(ProcessLookupError):
             os.kill(self.server()["pid"], signal.SIGKILL)
+        while find_server(self.shop.lake) is not None:
+            time.sleep(0.01)
 
     def server(self) -> dict[str, Any]:
         return json.loads(self._state.read_text())
