@@ -55,6 +55,12 @@ CAUSES = (
         "run this again; the table is as it was",
     ),
     Cause(
+        r"\[TABLE_OR_VIEW_NOT_FOUND\]",
+        "a table or view isn't there",
+        "correct its name, or build it; if the gate holds back its first rows, `icegate status` "
+        "says why",
+    ),
+    Cause(
         r"Invalid type for \S+: unknown is not supported",
         "a column has no type",
         "give it one, as in `cast(null as string)`",

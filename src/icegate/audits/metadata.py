@@ -75,9 +75,9 @@ def _follow(query: exp.Expr, wanted: list[exp.Expr], ctes: Ctes) -> Iterator[Ori
 
 def _follow_select(query: exp.Select, wanted: list[exp.Expr], ctes: Ctes) -> Iterator[Origin]:
     group, start = query.args.get("group"), query.args.get("from_")
-    if group is None and any(_own(query, exp.AggFunc)):
+    if group is None and (query.args.get("having") or any(_own(query, exp.AggFunc))):
         raise Undecided("it returns a row of no rows")
-    if group is not None and any(v for k, v in group.args.items() if k != "expressions"):
+    if group is not None and not all(isinstance(key, exp.Column) for key in _keys(group)):
         raise Undecided("it groups in more than one way")
     if start is None:
         raise Undecided("it reads no table")
@@ -100,10 +100,16 @@ def _follow_select(query: exp.Select, wanted: list[exp.Expr], ctes: Ctes) -> Ite
         yield Origin(source, met)
 
 
+def _keys(group: exp.Group) -> list[Any]:
+    """Return what a query groups by; None stands for `rollup`, `()` and the like."""
+    others = [v for k, v in group.args.items() if k != "expressions" and v]
+    return [*group.expressions, *([None] if others or not group.expressions else [])]
+
+
 def _own(query: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
     """Yield a select's own aggregates, which stand over no window and in no query within it."""
-    for item in (*query.expressions, query.args.get("having")):
-        for node in item.find_all(kind) if item else ():
+    for item in query.expressions:
+        for node in item.find_all(kind):
             if node.find_ancestor(exp.Select) is query and not isinstance(node.parent, exp.Window):
                 yield node
 

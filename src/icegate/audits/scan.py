@@ -12,12 +12,13 @@ from sqlglot import exp
 from icegate.audits.tree import Source, Undecided, check_plain
 from icegate.catalog import list_relations
 from icegate.dialect import to_duckdb
-from icegate.duck import open_duckdb, show_table, shut_in
+from icegate.duck import open_duckdb, quoted, show_table, shut_in
 from icegate.settings import Lake
 
 # More than that is for Spark to read: on a cluster it has more machines than this one.
 MAX_BYTES = 4 * 1024**3
 
+MEMORY = "1GB"  # what it needs beyond goes to the disk
 # DuckDB leaves out files by bounds that NaN isn't in, though it is greater than all numbers, and
 # may tell 0.0 from -0.0; for times a session of Spark has a zone.
 UNLIKE = ("double", "timestamp", "timestamp_ntz")
@@ -34,6 +35,8 @@ class DuckDB:
     def database(self) -> duckdb.DuckDBPyConnection:
         """The database, opened when the first query needs it."""
         opened = open_duckdb(self.lake)
+        opened.execute(f"set memory_limit = '{MEMORY}'")
+        opened.execute(f"set temp_directory = {quoted(str(self.lake.home / 'duckdb'))}")
         shut_in(opened, self.lake, list_relations(self.lake))
         return opened
 

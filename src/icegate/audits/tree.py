@@ -81,8 +81,12 @@ def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:
     """Return the tree with each column under its table and each value with its type."""
     schema: dict[str, Any] = {}
     for source in sources:
-        kinds = {c["name"].lower(): c["type"] for c in columns(source.table.metadata)}
-        schema.setdefault(source.entry.namespace.lower(), {})[source.entry.name.lower()] = kinds
+        listed = columns(source.table.metadata)
+        kinds = {column["name"].lower(): column["type"] for column in listed}
+        tables = schema.setdefault(source.entry.namespace.lower(), {})
+        if len(kinds) < len(listed) or source.entry.name.lower() in tables:
+            raise Undecided("names differ by upper and lower case only")
+        tables[source.entry.name.lower()] = kinds
     known = MappingSchema(schema, dialect="spark")
     try:
         whole = qualify(tree.copy(), schema=known, dialect="spark", quote_identifiers=True)
@@ -145,8 +149,8 @@ def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
         return _fit([node.this, *node.expressions], unlike)
     if isinstance(node, exp.Between):
         return _fit([node.this, node.args["low"], node.args["high"]], unlike)
-    if isinstance(node, exp.Add | exp.Sub):
-        return {kind_of(node.this), kind_of(node.expression)} <= {"integer", "number"}
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul):
+        return _is_exact(node)
     if isinstance(node, exp.Sum):  # of integers it overflows, at another place in each engine
         return kind_of(node.this) == "decimal"
     if isinstance(node, exp.Min | exp.Max):
@@ -159,6 +163,19 @@ def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
         over = node.parent if isinstance(node.parent, exp.Select) else node
         return _are_keys(over.expressions, unlike)
     return isinstance(node, PLAIN) or (isinstance(node, exp.Union) and not node.args["distinct"])
+
+
+def _is_exact(node: exp.Expr) -> bool:
+    """Tell whether a sum or product keeps all digits; where whole numbers overflow, engines say so.
+
+    A product of two decimals of ``DIGITS`` has fewer than the 38 that there can be, one of three
+    or of a decimal and a whole number may have more.
+    """
+    kinds = {kind_of(node.this), kind_of(node.expression)}
+    if isinstance(node, exp.Mul):
+        inner = node.this.find(exp.Mul) or node.expression.find(exp.Mul)
+        return not inner and (kinds <= {"integer", "number"} or kinds <= {"decimal", "number"})
+    return kinds <= {"integer", "decimal", "number"}
 
 
 def _are_keys(values: list[exp.Expr], unlike: Collection[str]) -> bool:

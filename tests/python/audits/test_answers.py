@@ -105,6 +105,14 @@ UNDECIDED = {
         "select count(*) as n from {s}.orders where id is null having count(*) = 0",
         "scan (duckdb)", 1,
     ),
+    "having is an aggregate": (
+        "select 1 as n from {s}.orders where id is null having true",
+        "scan (duckdb)", 1,
+    ),
+    "columns that change places": (
+        "select a from (select id as b, id - 100 as a from {s}.orders) x where a < 0",
+        "scan (duckdb)", 5,
+    ),
     "the other side of a join": (
         "select b.id from (select * from {s}.orders where id < 0) a "
         "right join {s}.orders b on a.id = b.id where a.id is null",

@@ -14,6 +14,8 @@ from icegate.cli.main import app
 from icegate.errors import ConfigError
 from icegate.settings import Lake
 
+pytestmark = pytest.mark.slow
+
 MODELS = {
     "orders": "select id, if(id = 3, null, id) as customer, 'open' as status from range(5)",
     "customers": "select id from range(3)",
