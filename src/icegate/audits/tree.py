@@ -166,7 +166,7 @@ def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
 
 
 def _is_exact(node: exp.Expr) -> bool:
-    """Tell whether a sum or product keeps all digits; where whole numbers overflow, engines say so.
+    """Tell whether a sum or product can't overflow: Spark may raise then, or not look at it.
 
     A product of two decimals of ``DIGITS`` has fewer than the 38 that there can be, one of three
     or of a decimal and a whole number may have more.
@@ -174,8 +174,8 @@ def _is_exact(node: exp.Expr) -> bool:
     kinds = {kind_of(node.this), kind_of(node.expression)}
     if isinstance(node, exp.Mul):
         inner = node.this.find(exp.Mul) or node.expression.find(exp.Mul)
-        return not inner and (kinds <= {"integer", "number"} or kinds <= {"decimal", "number"})
-    return kinds <= {"integer", "decimal", "number"}
+        return not inner and "decimal" in kinds and kinds <= {"decimal", "number"}
+    return "decimal" in kinds and kinds <= {"integer", "decimal", "number"}
 
 
 def _are_keys(values: list[exp.Expr], unlike: Collection[str]) -> bool:

@@ -134,9 +134,10 @@ class Table:
         forms = [f"{name} is {no}null"] * 3 + [f"{name} {sign} {one}"] * 4
         forms += [f"{one} {sign} {name}", f"{name} {no}in ({one}, {two}, {three})"]
         forms += [f"{name} {no}between {one} and {two}", f"{name} {sign} {other}"]
-        return self.random.choice(
-            [*forms, "1 = 2", "false", f"coalesce({name}, {one}) {sign} {two}"]
-        )
+        forms += ["1 = 2", "false", f"coalesce({name}, {one}) {sign} {two}"]
+        math = self.random.choice(["+", "-", "*"])
+        forms += [f"{name} {math} {other} {sign} {one}", f"{one} {math} {name} {sign} {other}"]
+        return self.random.choice(forms)
 
     def _some(self, values: list[str]) -> list[str]:
         return self.random.sample(values, self.random.randint(1, len(values)))
