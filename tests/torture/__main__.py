@@ -109,6 +109,8 @@ class Torture:
         reader.send("")
         found = reader.found()
         self.counts[f"polls by {reader.kind}"] += found.get("polls", 0)
+        if again := found.get("asked_again"):
+            self.counts["queries asked again"] += again
         if reader.kind == "pyiceberg":
             self.counts["releases"] += found.get("releases", 0)
         if (undos := found.get("undos")) != stage.undos:

@@ -28,6 +28,7 @@ class Findings:
     changes: int = 0
     undos: int = 0
     releases: int = 0
+    asked_again: int = 0  # queries that Spark refused, since their table had changed meanwhile
     violations: list[str] = field(default_factory=list)
 
     def add(self, where: str, faults: Iterable[str]) -> None:

@@ -19,6 +19,8 @@ COLUMNS = {
     "recent": "id, amount, batch",
 }
 TIED = ("lines", "orders", "totals")
+# A release took a column away between the analysis of a query and its execution.
+CHANGED = "INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS"
 
 
 class SparkWatcher:
@@ -80,10 +82,13 @@ class SparkWatcher:
 
     def _query(self, sql: str) -> list[Any] | None:
         """Return rows, None of a table that isn't there (yet)."""
-        try:
-            return [row.asDict() for row in self.spark.sql(sql).collect()]
-        except Exception as error:
-            if "TABLE_OR_VIEW_NOT_FOUND" in str(error):
+        while True:
+            try:
+                return [row.asDict() for row in self.spark.sql(sql).collect()]
+            except Exception as error:
+                if CHANGED in str(error):  # Spark has read nothing, and says to ask again
+                    self.findings.asked_again += 1
+                    continue
+                if "TABLE_OR_VIEW_NOT_FOUND" not in str(error):
+                    self.findings.add("Spark", [f"{sql}: {str(error)[:500]}"])
                 return None
-            self.findings.add("Spark", [f"{sql}: {str(error)[:500]}"])
-            return None
