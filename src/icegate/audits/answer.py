@@ -80,7 +80,7 @@ class Prover:
 
 
 def _sources(lake: Lake, tree: exp.Select, branch: str | None) -> Iterator[Source]:
-    names = {name for _, name in table_names(tree, lake.catalog)}
+    names = table_names(tree, lake.catalog)
     found = {table.name: table for table in read_tables(lake, names)}
     for name in sorted(names):
         if name not in found:

@@ -75,7 +75,7 @@ def _follow(query: exp.Expr, wanted: list[exp.Expr], ctes: Ctes) -> Iterator[Ori
 
 def _follow_select(query: exp.Select, wanted: list[exp.Expr], ctes: Ctes) -> Iterator[Origin]:
     group, start = query.args.get("group"), query.args.get("from_")
-    if group is None and (query.args.get("having") or any(_own(query, exp.AggFunc))):
+    if group is None and (query.args.get("having") or any(_aggregates(query))):
         raise Undecided("it returns a row of no rows")
     if group is not None and not all(isinstance(key, exp.Column) for key in _keys(group)):
         raise Undecided("it groups in more than one way")
@@ -106,10 +106,10 @@ def _keys(group: exp.Group) -> list[Any]:
     return [*group.expressions, *([None] if others or not group.expressions else [])]
 
 
-def _own(query: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
+def _aggregates(query: exp.Select) -> Iterator[exp.Expr]:
     """Yield a select's own aggregates, which stand over no window and in no query within it."""
     for item in query.expressions:
-        for node in item.find_all(kind):
+        for node in item.find_all(exp.AggFunc):
             if node.find_ancestor(exp.Select) is query and not isinstance(node.parent, exp.Window):
                 yield node
 

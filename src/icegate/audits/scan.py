@@ -13,6 +13,7 @@ from icegate.audits.tree import Source, Undecided, check_plain
 from icegate.catalog import list_relations
 from icegate.dialect import to_duckdb
 from icegate.duck import open_duckdb, quoted, show_table, shut_in
+from icegate.gate import refs
 from icegate.settings import Lake
 
 # More than that is for Spark to read: on a cluster it has more machines than this one.
@@ -63,8 +64,7 @@ def scannable(tree: exp.Select, sources: Iterable[Source]) -> str:
 
 def _check(source: Source) -> None:
     metadata = source.table.metadata
-    snapshots = metadata.get("snapshots") or []
-    found = next((s for s in snapshots if s["snapshot-id"] == source.snapshot_id), None)
+    found = refs.snapshot(metadata, source.snapshot_id)
     if found is None:
         raise Undecided("one of its tables has no rows")
     if metadata["format-version"] > 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import sqlglot
@@ -28,7 +28,7 @@ KINDS = {
 }
 NUMBERS = {"integer", "decimal", "double", "number"}
 DIGITS = 18
-PLAIN_NUMBER = re.compile(r"(?=.{1,18}$)\d+(\.\d*)?")
+PLAIN_NUMBER = re.compile(rf"(?=.{{1,{DIGITS}}}$)\d+(\.\d*)?")
 
 
 class Undecided(Exception):
@@ -68,13 +68,14 @@ def parsed(sql: str) -> exp.Select:
     return tree
 
 
-def table_names(tree: exp.Expr, catalog: str) -> Iterator[tuple[exp.Table, str]]:
-    """Yield the tables that a query names, and `schema.name` of each; CTEs aren't any."""
+def table_names(tree: exp.Expr, catalog: str) -> set[str]:
+    """Return the tables that a query names, as `schema.name`; CTEs aren't any."""
     defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    for table in tree.find_all(exp.Table):
-        name = ".".join(part.name for part in table.parts).removeprefix(f"{catalog}.")
-        if table.db or name.lower() not in defined:
-            yield table, name
+    return {
+        ".".join(part.name for part in table.parts).removeprefix(f"{catalog}.")
+        for table in tree.find_all(exp.Table)
+        if table.db or table.name.lower() not in defined
+    }
 
 
 def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:
@@ -116,12 +117,12 @@ def _precision(kind: exp.DataType) -> int:
     return int(kind.expressions[0].name) if kind.expressions else 10
 
 
-# What a query may consist of; all else is Spark's to judge, also whether it makes sense.
+# What a query may consist of, beside what `_is_plain` looks into; all else is Spark's to judge,
+# also whether it makes sense.
 PLAIN = (
-    exp.Select, exp.From, exp.Where, exp.Having, exp.Group, exp.Join, exp.Limit, exp.Subquery,
-    exp.CTE, exp.With, exp.Table, exp.TableAlias, exp.Alias, exp.Column, exp.Identifier, exp.Star,
-    exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.And, exp.Or, exp.Not, exp.Is, exp.Count,
-    exp.Neg, exp.DataType, exp.DataTypeParam,
+    exp.Select, exp.From, exp.Join, exp.Limit, exp.Subquery, exp.CTE, exp.With, exp.Table,
+    exp.TableAlias, exp.Alias, exp.Column, exp.Identifier, exp.Star, exp.Literal, exp.Null,
+    exp.Boolean, exp.Paren, exp.Is, exp.Count, exp.Neg, exp.DataType, exp.DataTypeParam,
 )  # fmt: skip
 COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
 

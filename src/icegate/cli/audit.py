@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from icegate.cli.common import Grid, Opened, Shown, on_lake
-from icegate.settings import Lake
+
+if TYPE_CHECKING:
+    from icegate.settings import Lake
 
 
 @on_lake
