@@ -8,6 +8,8 @@ installed := .venv/.installed
 # sqlfluff sees Jinja there and no SQL: a macro's indentation means nothing to it. Its Jinja doesn't
 # know the tag `snapshot`, so snapshots are linted without that line.
 macros := macros tests/generic standins src/dbt/include
+# Two processes, each with a Spark that serves the tests of whole files.
+two_at_once := -n 2 --dist loadfile
 # A name that begins with _ is what the programs share.
 benchmarks = $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py))))
 
@@ -37,10 +39,10 @@ demo-bad-data: $(installed) ## plant bad data, one kind at a time, and show what
 	@$(python) python_jobs/demo_bad_data.py $(ARGS)
 
 test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to pytest
-	$(python) -m pytest -m "not long" $(ARGS)
+	$(python) -m pytest -m "not long" $(two_at_once) $(ARGS)
 
 test-fast: $(installed) ## run the quick tests, in under 3 minutes
-	$(python) -m pytest -m "not slow and not long" $(ARGS)
+	$(python) -m pytest -m "not slow and not long" $(two_at_once) $(ARGS)
 
 test-long: $(installed) conformance ## run conformance, servers, and what installs or breaks things, in under 40 minutes
 	$(python) -m pytest -m long $(ARGS)

@@ -33,7 +33,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="class")
 def dbt_profile_target(home: Path) -> dict[str, Any]:
-    return {"type": "icegate", "home": str(home), "threads": 4, "gate": GATE}
+    return {"type": "icegate", "home": str(home), "threads": 4, "gate": GATE, "audits": GATE}
 
 
 @pytest.fixture(scope="class")

@@ -93,7 +93,7 @@ class Shop:
         self._configure()
 
     def _configure(self) -> None:
-        target = {"type": "icegate", "schema": SCHEMA, "threads": 2, "gate": True}
+        target = {"type": "icegate", "schema": SCHEMA, "threads": 2, "gate": True, "audits": True}
         target |= {"memory": HEAP, "cores": 2, "spark_conf": CONF}
         outputs = {name: {**target, "method": name} for name in ("session", "connect")}
         flags = {"send_anonymous_usage_stats": False, "version_check": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -34,29 +35,37 @@ class Answer(NamedTuple):
 class Prover:
     """Answers the queries of tests; one DuckDB serves them all."""
 
-    def __init__(self, lake: Lake) -> None:
-        self.lake, self.duckdb = lake, DuckDB(lake)
+    def __init__(self, lake: Lake | None) -> None:
+        self.lake = lake
 
     def answer(self, sql: str, branch: str | None = None) -> Answer | list[str]:
         """Return what a test's query returns, or why only Spark can tell.
 
         ``branch`` is where the writes of the running build go: Spark reads it, too.
         """
+        if self.lake is None:
+            return ["its tables aren't in an embedded catalog"]
         tried: list[str] = []
         try:
             tree = parsed(sql)
             sources = list(_sources(self.lake, tree, branch))
             tree = resolved(tree, sources)
-        except Undecided as why:
-            return [str(why)]
+        except Exception as why:  # whatever it is, Spark decides
+            return [_said(why)]
         columns = [item.alias_or_name for item in tree.expressions]
         for proof, find in (("metadata", self._by_metadata), ("scan (duckdb)", self._by_scan)):
             try:
                 (row,) = find(tree, sources)
                 return Answer(columns, row, proof, tried)
-            except Exception as why:  # whatever it is, Spark decides
-                tried.append(f"{proof}: {why or type(why).__name__}")
+            except Exception as why:
+                tried.append(f"{proof}: {_said(why)}")
         return tried
+
+    @cached_property
+    def duckdb(self) -> DuckDB:
+        """The database of this prover, on its lake."""
+        assert self.lake is not None
+        return DuckDB(self.lake)
 
     def _by_metadata(self, tree: exp.Select, sources: list[Source]) -> list[tuple[Any, ...]]:
         """Return the row of a query over failing rows, if metadata says that there are none."""
@@ -77,6 +86,10 @@ class Prover:
 
     def _by_scan(self, tree: exp.Select, sources: list[Source]) -> list[tuple[Any, ...]]:
         return self.duckdb.run(scannable(tree, sources), sources)
+
+
+def _said(why: Exception) -> str:
+    return str(why) or type(why).__name__
 
 
 def _sources(lake: Lake, tree: exp.Select, branch: str | None) -> Iterator[Source]:

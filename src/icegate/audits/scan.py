@@ -21,8 +21,8 @@ MAX_BYTES = 4 * 1024**3
 
 MEMORY = "1GB"  # what it needs beyond goes to the disk
 # DuckDB leaves out files by bounds that NaN isn't in, though it is greater than all numbers, and
-# may tell 0.0 from -0.0; for times a session of Spark has a zone.
-UNLIKE = ("double", "timestamp", "timestamp_ntz")
+# may tell 0.0 from -0.0.
+UNLIKE = ("double",)
 
 
 class DuckDB:

@@ -14,6 +14,18 @@ from typing import Any
 from icegate.errors import ConfigError, did_you_mean
 from icegate.gate.staging import NAMESPACE, staging_name
 
+ON_SPARK = "scan (spark)"  # how a test is proved when nothing cheaper will do
+
+# How dbt asks a data test's question. One that stores its failing rows asks their table, and by
+# then Spark has done the work.
+_QUESTION = re.compile(r"\)\s*dbt_internal_test\s*$")
+_OF_STORED = re.compile(r"from \(\s*select \*\s+from \S+\s*\)\s*dbt_internal_test\s*$")
+
+
+def is_question(sql: str) -> bool:
+    """Tell whether a query is a data test's, whose answer isn't stored yet."""
+    return _QUESTION.search(sql) is not None and not _OF_STORED.search(sql)
+
 
 @dataclass(frozen=True)
 class DataTest:

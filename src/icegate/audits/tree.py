@@ -28,6 +28,8 @@ KINDS = {
 }
 NUMBERS = {"integer", "decimal", "double", "number"}
 DIGITS = 18
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
+SHOWN = 60  # characters of an expression in a message
 PLAIN_NUMBER = re.compile(rf"(?=.{{1,{DIGITS}}}$)\d+(\.\d*)?")
 
 
@@ -134,7 +136,12 @@ def check_plain(tree: exp.Select, unlike: Collection[str] = ()) -> None:
     """
     for node in tree.walk():
         if not _is_plain(node, unlike):
-            raise Undecided(f"`{node.sql('spark')}` may mean something else there than to Spark")
+            raise Undecided(f"`{_shortened(node)}` may mean something else there than to Spark")
+
+
+def _shortened(node: exp.Expr) -> str:
+    text = node.sql("spark").replace("`", "")
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
 
 
 def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
@@ -156,8 +163,8 @@ def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
         return kind_of(node.this) == "decimal"
     if isinstance(node, exp.Min | exp.Max):
         return kind_of(node.this) in ("integer", "decimal")
-    if isinstance(node, exp.Cast):
-        return node.is_type("date") and isinstance(node.this, exp.Literal)
+    if isinstance(node, exp.Cast):  # `20260101`, `epoch` and the like only some engines know
+        return node.is_type("date") and DAY.fullmatch(node.this.name) is not None
     if isinstance(node, exp.Group):
         return _are_keys(node.expressions, unlike)
     if isinstance(node, exp.Distinct):  # of a count, or of a select

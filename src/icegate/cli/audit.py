@@ -51,10 +51,11 @@ class _Auditor:
     def result(self, test: Any) -> dict[str, Any]:
         """Return what `--json` prints of a test."""
         from icegate.audits.answer import Answer
+        from icegate.audits.tests import ON_SPARK
         from icegate.explain import explain
 
         began, found, error = time.monotonic(), self.prover.answer(test.sql), ""
-        proof, tried = ("scan (spark)", found) if isinstance(found, list) else found[2:]
+        proof, tried = (ON_SPARK, found) if isinstance(found, list) else found[2:]
         try:
             row = found.row if isinstance(found, Answer) else self._on_spark(test.sql)
             result, failures = test.verdict(row)

@@ -135,6 +135,10 @@ UNDECIDED = {
     "times in a zone": (
         "select 1 from {s}.orders where at > timestamp '2026-01-01'", "spark", 4,
     ),
+    "a time beside a time": (
+        "select a.id from {s}.orders a join {s}.orders b on a.at = b.at where a.id > b.id",
+        "scan (duckdb)", 2,
+    ),
     "decimals that lose digits": ("select 1 from {s}.orders where wide > 1.005", "spark", 3),
     "whole numbers, which may overflow": (
         "select 1 from {s}.orders where id is null and id * id > 1", "spark", 0,
@@ -164,6 +168,8 @@ def test_limit_and_thresholds_are_those_of_the_query(audited: Audited) -> None:
     "select id from {s}.missing where id is null",
     "select id from {s}.orders where id is null and no_function(id) = 1",
     "select id from {s}.orders where where",
+    "select id from {s}.orders where day < cast('20260101' as date)",
+    "select id from {s}.orders where day > cast('infinity' as date)",
 ])  # fmt: skip
 def test_a_query_that_spark_refuses_is_never_a_pass(audited: Audited, select: str) -> None:
     assert audited.tried(select)

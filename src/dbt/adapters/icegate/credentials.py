@@ -50,6 +50,7 @@ class IcegateCredentials(SparkCredentials):
     gate: bool = False
     gate_scope: Scope = Scope.DOWNSTREAM
     gate_require_tests: bool = False
+    audits: bool = False
     spark_conf: dict[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
-from dbt.adapters.icegate.metadata import Facts
+from icegate.tables.facts import Facts
 from icegate.tables.metadata import row_count, total
 
 if TYPE_CHECKING:

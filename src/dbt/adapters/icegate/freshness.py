@@ -10,8 +10,9 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
-from dbt.adapters.icegate.metadata import Facts, key_of
+from dbt.adapters.icegate.metadata import key_of
 from icegate.landing import newest_marker
+from icegate.tables.facts import Facts
 from icegate.tables.metadata import row_count
 
 logger = AdapterLogger("Icegate")

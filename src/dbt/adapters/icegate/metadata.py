@@ -6,10 +6,8 @@ Of the embedded catalog nothing here is a statement, and Spark needn't even be r
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,8 @@ from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.catalog import list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
-from icegate.tables.metadata import ROW_CHANGES, columns, current_snapshot, last_change, moment
+from icegate.tables.facts import Facts, Key, read_facts
+from icegate.tables.metadata import ROW_CHANGES, columns, moment
 from icegate.tables.state import literal
 
 logger = AdapterLogger("Icegate")
@@ -31,26 +30,6 @@ logger = AdapterLogger("Icegate")
 CHUNK = 50  # tables in one statement: a plan of a thousand takes longer to make than to run
 
 CHAR_OR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps the length of such a column
-
-Key = tuple[str, str]  # schema and name, in lower case: so dbt compares them
-
-
-@dataclass(frozen=True)
-class Facts:
-    """One table or view; ``summary`` is its current snapshot's, None when it never had rows."""
-
-    schema: str
-    name: str
-    kind: str
-    columns: list[dict[str, Any]]
-    comment: str | None = None
-    owner: str | None = None
-    summary: dict[str, str] | None = None
-    changed_at: datetime | None = None
-
-    @property
-    def key(self) -> Key:
-        return self.schema.lower(), self.name.lower()
 
 
 def key_of(relation: BaseRelation) -> Key:
@@ -113,35 +92,11 @@ def facts(adapter: Any, wanted: list[BaseRelation]) -> list[Facts]:
     keys = {key_of(relation) for relation in wanted}
     if adapter.embedded_lake is not None and not any("." in schema for schema, _ in keys):
         with as_dbt_error():
-            return list(_in_files(adapter.embedded_lake, keys))
+            return list(read_facts(adapter.embedded_lake, keys, logger.warning))
     schemas = {str(r.schema).lower(): r.without_identifier() for r in wanted}
     with adapter.connection_named("icegate_metadata"):
         listed = [r for s in schemas.values() for r in adapter.list_relations_without_caching(s)]
         return list(_on_spark(adapter, [r for r in listed if key_of(r) in keys]))
-
-
-def _in_files(lake: Lake, wanted: Collection[Key]) -> Iterator[Facts]:
-    """Yield the facts of the ``wanted`` tables and views of an embedded catalog."""
-    for entry in list_relations(lake):
-        if (entry.namespace.lower(), entry.name.lower()) not in wanted:
-            continue
-        try:
-            metadata = read_metadata(entry)
-        except CatalogError as error:
-            logger.warning(str(error))
-            continue
-        current, change = current_snapshot(metadata), last_change(metadata)
-        properties = metadata.get("properties") or {}
-        yield Facts(
-            schema=entry.namespace,
-            name=entry.name,
-            kind=entry.kind,
-            columns=columns(metadata),
-            comment=properties.get("comment"),
-            owner=properties.get("owner"),
-            summary=current.get("summary", {}) if current else None,
-            changed_at=moment(change["timestamp-ms"] if change else None),
-        )
 
 
 def _on_spark(adapter: Any, found: list[BaseRelation]) -> Iterator[Facts]:

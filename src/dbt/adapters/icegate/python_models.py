@@ -7,9 +7,11 @@ import traceback
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.explain import explain
+from icegate.frames import as_frame
 
 
 def run(session: SparkSession, model: dict[str, Any], compiled_code: str, view: str) -> None:
@@ -27,50 +29,15 @@ def run(session: SparkSession, model: dict[str, Any], compiled_code: str, view: 
     try:
         exec(compile(compiled_code, path, "exec"), scope)
         dbt = scope["dbtObj"](lambda name: session.sql(f"select * from {name}"))
-        frame = _as_frame(session, scope["model"](dbt, session))
-        if not frame.columns:
-            raise DbtRuntimeError(
-                "`model` returned a DataFrame without columns\n"
-                "  why: it would take the columns and the rows of the table away\n"
-                "  fix: name them, as in `pandas.DataFrame(rows, columns=[…])`"
-            )
+        returned = scope["model"](dbt, session)
+        with as_dbt_error():
+            frame = as_frame(session, returned)
         frame.createOrReplaceTempView(f"{view}__frame")
         session.sql(f"create or replace temporary view {view} as select * from {view}__frame")
     except DbtRuntimeError:
         raise
     except (Exception, SystemExit) as error:  # `sys.exit` would end dbt's thread, which never ends
         raise DbtRuntimeError(_authors_view(error, path)) from error
-
-
-def _as_frame(session: SparkSession, returned: Any) -> DataFrame:
-    import pandas
-    import pyarrow
-
-    if isinstance(returned, DataFrame):
-        return returned
-    if isinstance(returned, pandas.DataFrame):
-        # Spark's own way turns a missing string into the text 'nan'.
-        returned = pyarrow.Table.from_pandas(returned, preserve_index=False)
-    if isinstance(returned, pyarrow.Table):
-        return session.createDataFrame(_typed(returned))
-    if hasattr(returned, "to_spark"):  # pandas on Spark
-        return returned.to_spark()
-    raise DbtRuntimeError(
-        f"`model` returned {type(returned).__name__}\n"
-        "  why: a Python model returns a Spark or pandas DataFrame, or an Arrow table\n"
-        "  fix: end `def model(dbt, session)` with `return` and the DataFrame"
-    )
-
-
-def _typed(table: Any) -> Any:
-    """Make a column that is null throughout a string: a table has no column without a type."""
-    import pyarrow
-
-    fields = [
-        field.with_type(pyarrow.string()) if pyarrow.types.is_null(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pyarrow.schema(fields))
 
 
 def _authors_view(error: BaseException, path: str) -> str:

@@ -1,0 +1,59 @@
+"""What people ask of tables and views, from the catalog's file and metadata files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from icegate.catalog import list_relations, read_metadata
+from icegate.errors import CatalogError
+from icegate.settings import Lake
+from icegate.tables.metadata import columns, current_snapshot, last_change, moment
+
+Key = tuple[str, str]  # schema and name, in lower case: so dbt compares them
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One table or view; ``summary`` is its current snapshot's, None when it never had rows."""
+
+    schema: str
+    name: str
+    kind: str
+    columns: list[dict[str, Any]]
+    comment: str | None = None
+    owner: str | None = None
+    summary: dict[str, str] | None = None
+    changed_at: datetime | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.schema.lower(), self.name.lower()
+
+
+def read_facts(
+    lake: Lake, wanted: Collection[Key], unreadable: Callable[[str], Any]
+) -> Iterator[Facts]:
+    """Yield the facts of the ``wanted`` tables and views; ``unreadable`` is told of the others."""
+    for entry in list_relations(lake):
+        if (entry.namespace.lower(), entry.name.lower()) not in wanted:
+            continue
+        try:
+            metadata = read_metadata(entry)
+        except CatalogError as error:
+            unreadable(str(error))
+            continue
+        current, change = current_snapshot(metadata), last_change(metadata)
+        properties = metadata.get("properties") or {}
+        yield Facts(
+            schema=entry.namespace,
+            name=entry.name,
+            kind=entry.kind,
+            columns=columns(metadata),
+            comment=properties.get("comment"),
+            owner=properties.get("owner"),
+            summary=current.get("summary", {}) if current else None,
+            changed_at=moment(change["timestamp-ms"] if change else None),
+        )
