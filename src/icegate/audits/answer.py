@@ -1,4 +1,4 @@
-"""The order of proof: metadata, then a scan by DuckDB, else nothing, and Spark runs the query."""
+"""The order of proof: metadata, added rows, a scan by DuckDB; else Spark has to run the query."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
+from icegate.audits.added import part_of
 from icegate.audits.metadata import files_with, origins
-from icegate.audits.scan import DuckDB, scannable
+from icegate.audits.proofs import Proofs
+from icegate.audits.scan import UNLIKE, DuckDB, scannable
 from icegate.audits.tree import (
     Source,
     Undecided,
@@ -23,17 +25,28 @@ from icegate.gate.store import read_tables
 from icegate.settings import Lake
 
 
+class Asked(NamedTuple):
+    """A test's query, its resolved tree, and the tables that it reads."""
+
+    sql: str
+    tree: exp.Select
+    sources: list[Source]
+
+
+Found = tuple[list[tuple[Any, ...]], str]  # the rows of a query, and what to say of the way
+
+
 class Answer(NamedTuple):
     """The one row that a test's query returns, and how it was found."""
 
     columns: list[str]
     row: tuple[Any, ...]
-    proof: str  # metadata, or scan (duckdb)
+    proof: str  # metadata, added rows (2 of 40 files), or scan (duckdb)
     tried: list[str]  # why cheaper proofs didn't do
 
 
 class Prover:
-    """Answers the queries of tests; one DuckDB serves them all."""
+    """Answers the queries of tests, and remembers which had no failing row; None answers none."""
 
     def __init__(self, lake: Lake | None) -> None:
         self.lake = lake
@@ -52,14 +65,34 @@ class Prover:
             tree = resolved(tree, sources)
         except Exception as why:  # whatever it is, Spark decides
             return [_said(why)]
+        asked = Asked(sql, tree, sources)
         columns = [item.alias_or_name for item in tree.expressions]
-        for proof, find in (("metadata", self._by_metadata), ("scan (duckdb)", self._by_scan)):
+        ways = (
+            ("metadata", self._by_metadata),
+            ("added rows", self._by_added),
+            ("scan (duckdb)", self._by_scan),
+        )
+        for proof, find in ways:
             try:
-                (row,) = find(tree, sources)
-                return Answer(columns, row, proof, tried)
+                (row,), about = find(asked)
             except Exception as why:
                 tried.append(f"{proof}: {_said(why)}")
+                continue
+            if row[0] == 0 and isinstance(tree.expressions[0].unalias(), exp.Count):
+                self.proofs.keep(sql, sources)
+            return Answer(columns, row, f"{proof}{about}", tried)
         return tried
+
+    def save(self) -> None:
+        """Keep what was proved for later audits."""
+        if self.lake is not None:
+            self.proofs.save()
+
+    @cached_property
+    def proofs(self) -> Proofs:
+        """What earlier audits found."""
+        assert self.lake is not None
+        return Proofs(self.lake)
 
     @cached_property
     def duckdb(self) -> DuckDB:
@@ -67,25 +100,36 @@ class Prover:
         assert self.lake is not None
         return DuckDB(self.lake)
 
-    def _by_metadata(self, tree: exp.Select, sources: list[Source]) -> list[tuple[Any, ...]]:
+    def _by_metadata(self, asked: Asked) -> Found:
         """Return the row of a query over failing rows, if metadata says that there are none."""
+        tree, sources = asked.tree, asked.sources
         check_plain(tree)
         told = tree.copy()
         for count in list(told.find_all(exp.Count)):
             if count.find_ancestor(exp.Select) is told and not count.find(exp.Column):
                 count.replace(exp.Literal.number(0))
-        asked = any(item.find(exp.AggFunc, exp.Column, exp.Query) for item in told.expressions)
-        if asked or told.args.keys() & {"group", "having", "qualify", "joins", "laterals"}:
+        more = any(item.find(exp.AggFunc, exp.Column, exp.Query) for item in told.expressions)
+        if more or told.args.keys() & {"group", "having", "qualify", "joins", "laterals"}:
             raise Undecided("more than a count is asked of its failing rows")
         by_name = {source.table.name.lower(): source for source in sources}
         for table, conditions in origins(told.args["from_"].this):
             files = files_with(by_name[f"{table.db}.{table.name}".lower()], conditions)
             if files:
                 raise Undecided(f"{files} files of {table.db}.{table.name} may have failing rows")
-        return self.duckdb.run(exp.Select(expressions=told.expressions).sql("duckdb"))
+        return self.duckdb.run(exp.Select(expressions=told.expressions).sql("duckdb")), ""
 
-    def _by_scan(self, tree: exp.Select, sources: list[Source]) -> list[tuple[Any, ...]]:
-        return self.duckdb.run(scannable(tree, sources), sources)
+    def _by_added(self, asked: Asked) -> Found:
+        """Return the row of a query that had no failing row, of those rows that can change that."""
+        known = self.proofs.of(asked.sql)
+        if known is None:
+            raise Undecided("it isn't known to have had no failing row")
+        check_plain(asked.tree, UNLIKE)
+        part = part_of(asked.tree, asked.sources, known)
+        rows = self.duckdb.run(scannable(part.tree, part.whole), part.whole, part.rows)
+        return rows, f" ({part.read} of {part.of} files)"
+
+    def _by_scan(self, asked: Asked) -> Found:
+        return self.duckdb.run(scannable(asked.tree, asked.sources), asked.sources), ""
 
 
 def _said(why: Exception) -> str:

@@ -8,18 +8,18 @@ only take rows away, so that neither can turn a failing row into none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from pyiceberg import expressions as pyiceberg_expressions
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from pyiceberg.table import ManifestGroupPlanner
 from pyiceberg.table.metadata import TableMetadataUtil
 from sqlglot import exp
 
-from icegate.audits.tree import Source, Undecided, kind_of
+from icegate.audits.tree import Ctes, Source, Undecided, cte_of, entered, kind_of
 from icegate.gate.ledger import local_files
 
 on: Any = pyiceberg_expressions  # their constructors, as pydantic has them, take no names
@@ -36,8 +36,6 @@ OPPOSITE |= {after: before for before, after in OPPOSITE.items()}
 TURNED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 LONG_MAX = 2**63 - 1
 
-Ctes = Mapping[str, tuple[exp.Expr, Any]]  # the query of each, and what that one sees
-
 
 class Origin(NamedTuple):
     """A table that rows come from, and what each of them meets: conditions on its columns."""
@@ -53,15 +51,7 @@ def origins(query: exp.Expr) -> Iterator[Origin]:
 
 def _follow(query: exp.Expr, wanted: list[exp.Expr], ctes: Ctes) -> Iterator[Origin]:
     """Yield the origins of a query's rows; ``wanted`` are conditions on its own columns."""
-    while isinstance(query, exp.Subquery):
-        if any(v for k, v in query.args.items() if k not in ("this", "alias")):
-            raise Undecided("it reads more than the rows of a query")
-        query = query.this
-    clause = query.args.get("with_")
-    if clause is not None and clause.recursive:
-        raise Undecided("it's recursive")
-    for cte in clause.expressions if clause else ():
-        ctes = {**ctes, cte.alias: (cte.this, ctes)}
+    query, ctes = entered(query, ctes)
     if isinstance(query, exp.Union):
         yield from _follow(query.left, [], ctes)
         yield from _follow(query.right, [], ctes)
@@ -91,11 +81,8 @@ def _follow_select(query: exp.Select, wanted: list[exp.Expr], ctes: Ctes) -> Ite
     met = [_unqualified(c) for c in met if _is_about(c, source.alias_or_name)]
     if not isinstance(source, exp.Table):
         yield from _follow(source, met, ctes)
-    elif not source.db and source.name in ctes:
-        body, visible = ctes[source.name]
-        yield from _follow(body, met, visible)
-    elif any(v for k, v in source.args.items() if k not in ("this", "db", "catalog", "alias")):
-        raise Undecided("it doesn't read the table as it is")
+    elif (found := cte_of(source, ctes)) is not None:
+        yield from _follow(found[0], met, found[1])
     else:
         yield Origin(source, met)
 
@@ -140,20 +127,45 @@ def _unqualified(condition: exp.Expr) -> exp.Expr:
     return condition
 
 
-def files_with(source: Source, conditions: list[exp.Expr]) -> int:
-    """Return how many data files of a snapshot may hold a row that meets the conditions."""
-    if source.snapshot_id is None:
-        return 0
+class Files:
+    """The files of a table at a snapshot, as PyIceberg plans to read them."""
+
+    def __init__(self, source: Source) -> None:
+        self.metadata, self.io = TableMetadataUtil.parse_obj(source.table.metadata), local_files()
+        self.manifests = self.manifests_at(source.snapshot_id)
+
+    def manifests_at(self, snapshot_id: int | None) -> list[ManifestFile]:
+        """Return the manifests of a snapshot; none where the table had no rows yet."""
+        if snapshot_id is None:
+            return []
+        snapshot = self.metadata.snapshot_by_id(snapshot_id)
+        if snapshot is None:
+            raise Undecided("a snapshot has expired")
+        return snapshot.manifests(self.io)
+
+    def planner(self, row_filter: Any = on.AlwaysTrue()) -> ManifestGroupPlanner:  # noqa: B008
+        """Return what finds the files that may hold a row that meets a filter."""
+        return ManifestGroupPlanner(self.metadata, self.io, row_filter, case_sensitive=False)
+
+    def data(self, row_filter: Any, manifests: Iterable[ManifestFile]) -> list[DataFile]:
+        """Return the data files in manifests that may hold a row that meets a filter."""
+        found = [m for m in manifests if m.content == ManifestContent.DATA]
+        listed = self.planner(row_filter).plan_manifest_entries(found)
+        return [entry.data_file for entries in listed for entry in entries]
+
+
+def all_of(conditions: Iterable[exp.Expr]) -> Any:
+    """Return what each row meets that meets all conditions."""
     row_filter: Any = on.AlwaysTrue()
     for condition in conditions:
         row_filter = on.And(row_filter, may(condition))
-    metadata, io = TableMetadataUtil.parse_obj(source.table.metadata), local_files()
-    snapshot = metadata.snapshot_by_id(source.snapshot_id)
-    if snapshot is None:
-        raise Undecided("its snapshot has expired")
-    manifests = [m for m in snapshot.manifests(io) if m.content == ManifestContent.DATA]
-    planner = ManifestGroupPlanner(metadata, io, row_filter, case_sensitive=False)
-    return sum(len(entries) for entries in planner.plan_manifest_entries(manifests))
+    return row_filter
+
+
+def files_with(source: Source, conditions: list[exp.Expr]) -> int:
+    """Return how many data files of a snapshot may hold a row that meets the conditions."""
+    files = Files(source)
+    return len(files.data(all_of(conditions), files.manifests))
 
 
 def may(condition: exp.Expr, *, false: bool = False) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +33,11 @@ class DuckDB:
         self._shown: dict[str, tuple[str, int | None]] = {}  # what its views are of, by name
 
     @cached_property
+    def small(self) -> duckdb.DuckDBPyConnection:
+        """A database that reads no table: it opens in no time."""
+        return open_duckdb(self.lake, [])
+
+    @cached_property
     def database(self) -> duckdb.DuckDBPyConnection:
         """The database, opened when the first query needs it."""
         opened = open_duckdb(self.lake)
@@ -41,17 +46,28 @@ class DuckDB:
         shut_in(opened, self.lake, list_relations(self.lake))
         return opened
 
-    def run(self, sql: str, sources: Iterable[Source] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query of DuckDB's on these tables; raises ``Undecided``."""
+    def run(
+        self, sql: str, sources: Sequence[Source] = (), rows: Mapping[str, Any] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of DuckDB's on these tables; raises ``Undecided``.
+
+        ``rows`` are Arrow tables, by the name that the query has for them.
+        """
+        database = self.database if sources else self.small
         try:
+            for name, table in (rows or {}).items():
+                database.register(name, table)
             for source in sources:
                 version = source.entry.metadata_location, source.snapshot_id
                 if self._shown.get(source.table.name) != version:
                     show_table(self.database, source.entry, source.snapshot_id)
                     self._shown[source.table.name] = version
-            return self.database.execute(sql).fetchall()
+            return database.execute(sql).fetchall()
         except duckdb.Error as error:
             raise Undecided(f"DuckDB: {str(error).splitlines()[0]}") from error
+        finally:
+            for name in rows or {}:
+                database.unregister(name)
 
 
 def scannable(tree: exp.Select, sources: Iterable[Source]) -> str:
@@ -71,7 +87,7 @@ def _check(source: Source) -> None:
         raise Undecided("one of its tables is of format 3")
     if found.get("schema-id") != metadata["current-schema-id"]:
         raise Undecided("one of its tables has got other columns since")
-    summary = found.get("summary", {})
+    summary = source.summary
     if int(summary.get("total-equality-deletes", 0)):
         raise Undecided("one of its tables has equality deletes")
     if int(summary.get("total-files-size", MAX_BYTES + 1)) > MAX_BYTES:

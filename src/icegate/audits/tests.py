@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,6 +26,12 @@ _OF_STORED = re.compile(r"from \(\s*select \*\s+from \S+\s*\)\s*dbt_internal_tes
 def is_question(sql: str) -> bool:
     """Tell whether a query is a data test's, whose answer isn't stored yet."""
     return _QUESTION.search(sql) is not None and not _OF_STORED.search(sql)
+
+
+def counted(proofs: Iterable[str], between: str) -> str:
+    """Return how many proofs there are of each kind, whatever number of files each has read."""
+    kinds = Counter(re.sub(r" \(\d.*", "", proof) for proof in proofs)
+    return between.join(f"{count} by {kind}" for kind, count in kinds.most_common())
 
 
 @dataclass(frozen=True)

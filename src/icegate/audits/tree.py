@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import sqlglot
@@ -33,6 +33,9 @@ SHOWN = 60  # characters of an expression in a message
 PLAIN_NUMBER = re.compile(rf"(?=.{{1,{DIGITS}}}$)\d+(\.\d*)?")
 
 
+Ctes = Mapping[str, tuple[exp.Expr, Any]]  # the query of each, and what that one sees
+
+
 class Undecided(Exception):
     """A proof that can't be had, and why not."""
 
@@ -47,6 +50,11 @@ class Source(NamedTuple):
     def entry(self) -> CatalogEntry:
         """The catalog's row."""
         return self.table.entry
+
+    @property
+    def summary(self) -> Mapping[str, str]:
+        """What the snapshot says of itself; nothing without one."""
+        return (refs.snapshot(self.table.metadata, self.snapshot_id) or {}).get("summary", {})
 
 
 def source_of(table: StoredTable, branch: str | None) -> Source:
@@ -96,6 +104,29 @@ def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:
         return annotate_types(whole, schema=known, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         raise Undecided("its columns can't be told apart") from error
+
+
+def entered(query: exp.Expr, ctes: Ctes) -> tuple[exp.Expr, Ctes]:
+    """Return what a subquery stands for, and the CTEs that it sees."""
+    while isinstance(query, exp.Subquery):
+        if any(v for k, v in query.args.items() if k not in ("this", "alias")):
+            raise Undecided("it reads more than the rows of a query")
+        query = query.this
+    clause = query.args.get("with_")
+    if clause is not None and clause.recursive:
+        raise Undecided("it's recursive")
+    for cte in clause.expressions if clause else ():
+        ctes = {**ctes, cte.alias: (cte.this, ctes)}
+    return query, ctes
+
+
+def cte_of(source: exp.Table, ctes: Ctes) -> tuple[exp.Expr, Ctes] | None:
+    """Return the query that a name in `from` stands for and what that sees; None for a table."""
+    if not source.db and source.name in ctes:
+        return ctes[source.name]
+    if any(v for k, v in source.args.items() if k not in ("this", "db", "catalog", "alias")):
+        raise Undecided("it doesn't read the table as it is")
+    return None
 
 
 def kind_of(value: Any) -> str | None:

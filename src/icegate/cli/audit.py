@@ -25,13 +25,14 @@ def audit(
     ] = False,
 ) -> Shown:
     """Run tests on what readers see: by metadata, by DuckDB, else by Spark."""
-    from icegate.audits.tests import read_tests
+    from icegate.audits.tests import counted, read_tests
 
     auditor = _Auditor(at.lake)
     results = [auditor.result(test) for test in read_tests(at.project, select or [])]
-    counts, proofs = (Counter(r[key] for r in results) for key in ("result", "proof"))
+    auditor.prover.save()
+    counts = Counter(result["result"] for result in results)
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    how = ", ".join(f"{count} by {name}" for name, count in proofs.items() if name)
+    how = counted((result["proof"] for result in results), ", ")
     bad = counts["fail"] + counts["error"]
     columns = "test model result failures proof seconds" + " tried error" * explain
     why = [] if explain else [f"{r['test']}: {r['error']}" for r in results if r["error"]]

@@ -9,10 +9,10 @@ import getpass
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 NAMESPACE = "icegate"
 VERSION = "icegate.ledger-version"
 LAST_RELEASE = "icegate.last-release"
+KEPT = timedelta(days=90)  # of proofs of tests that nobody runs any more
 # The first makes a table of version 2 of one of version 1, and so on, in its next append.
 MIGRATIONS: list[Callable[[Transaction, str], None]] = []
 
@@ -65,7 +66,16 @@ class ReleaseTable:
     untested: bool
 
 
-ROWS: dict[str, Any] = {"releases": Event, "release_tables": ReleaseTable}
+@dataclass(frozen=True)
+class Proof:
+    """That a test had no failing row: one row of `icegate.proofs`, which has the last ones."""
+
+    at: datetime
+    question: str  # a hash of what was asked, and with which settings
+    tables: str  # JSON: what the tables were
+
+
+ROWS: dict[str, Any] = {"releases": Event, "release_tables": ReleaseTable, "proofs": Proof}
 TYPES = {"datetime": "timestamptz", "str": "string", "int": "long", "bool": "boolean"}
 
 
@@ -75,14 +85,18 @@ def stage(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = 
     A table comes with its first rows. Files of steps that nobody takes stay as orphans.
     """
     rows: dict[str, Sequence[Any]] = {"releases": events, "release_tables": tables}
+    return _write(lake, rows)
+
+
+def _write(lake: Lake, rows: Mapping[str, Sequence[Any]], *, instead: bool = False) -> list[Step]:
     with _explained(lake, "write"):
         stored = _stored(lake)
-        if len(stored) < len(rows):
+        if not rows.keys() <= stored.keys():
             make_namespace(lake, NAMESPACE)
         return [
-            stored[name].write(_append(name, stored[name].metadata, added))
+            stored[name].write(_add(name, stored[name].metadata, added, instead))
             if name in stored
-            else write_new(NAMESPACE, name, _append(name, _empty(lake.warehouse, name), added))
+            else write_new(NAMESPACE, name, _add(name, _empty(lake.warehouse, name), added))
             for name, added in rows.items()
             if added
         ]
@@ -93,6 +107,20 @@ def append(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] =
     while True:
         with suppress(Moved):
             return move(lake, stage(lake, events, tables))
+
+
+def keep_proofs(lake: Lake, proofs: Sequence[Proof]) -> None:
+    """Put proofs in the place of earlier ones of the same questions, and forget very old ones."""
+    asked, oldest = {p.question for p in proofs}, datetime.now(timezone.utc) - KEPT
+    while True:
+        others = [p for p in read_proofs(lake) if p.question not in asked and p.at > oldest]
+        with suppress(Moved):
+            return move(lake, _write(lake, {"proofs": [*others, *proofs]}, instead=True))
+
+
+def read_proofs(lake: Lake) -> list[Proof]:
+    """Return the last proof of each question."""
+    return _read(lake, "proofs", "question is not null")
 
 
 def read_events(lake: Lake, build: str | None = None) -> list[Event]:
@@ -125,8 +153,8 @@ def warm_up() -> None:
     """Write rows to nowhere, so that all that a publish has to import is there."""
     row = Event(datetime.now(timezone.utc), "", "")
     with suppress(OSError), tempfile.TemporaryDirectory() as folder:
-        first = _append("releases", _empty(Path(folder), "releases"), [row])
-        _append("releases", first, [row])  # it reads what the first one wrote
+        first = _add("releases", _empty(Path(folder), "releases"), [row])
+        _add("releases", first, [row])  # it reads what the first one wrote
 
 
 def _stored(lake: Lake) -> dict[str, StoredTable]:
@@ -147,20 +175,24 @@ def _newest() -> int:
     return len(MIGRATIONS) + 1
 
 
-def _append(name: str, metadata: Metadata, rows: Sequence[Any]) -> Metadata:
-    """Write rows, and return the metadata of the table with them."""
+def _add(name: str, metadata: Metadata, rows: Sequence[Any], instead: bool = False) -> Metadata:
+    """Write rows, maybe instead of all others, and return the metadata of the table with them."""
     import pyarrow as pa
     from pyiceberg.table.update.snapshot import ExpireSnapshots
 
     properties, txn = metadata["properties"], _open(name, metadata).transaction()
     for migrate in MIGRATIONS[int(properties[VERSION]) - 1 :]:
         migrate(txn, name)
-    last = max(int(properties.get(LAST_RELEASE, 0)), *(row.release or 0 for row in rows))
+    last = max(
+        int(properties.get(LAST_RELEASE, 0)), *(getattr(row, "release", None) or 0 for row in rows)
+    )
     txn.set_properties({VERSION: str(_newest()), LAST_RELEASE: str(last)})
     # The last snapshot has all rows there ever were. Files stay, for whoever is reading them.
     ExpireSnapshots(txn).older_than(datetime.now(timezone.utc)).commit()
     schema = txn.table_metadata.schema().as_arrow()
-    txn.append(pa.Table.from_pylist([asdict(row) for row in rows], schema=schema))
+    (txn.overwrite if instead else txn.append)(
+        pa.Table.from_pylist([asdict(row) for row in rows], schema=schema)
+    )
     return {**json.loads(txn.table_metadata.model_dump_json()), "metadata-log": []}
 
 

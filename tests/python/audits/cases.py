@@ -67,11 +67,20 @@ class Table:
         columns = ", ".join(f"{column} {kind}" for column, kind in TYPES.items())
         spec = random.choice(["", *(f"partitioned by ({spec})" for spec in SPECS)])
         spark.sql(f"create table {name} ({columns}) using iceberg {spec} tblproperties ({listed})")
-        steps = [self.insert] * 6 + [self.delete, self.delete, self.update, self.overwrite]
-        steps += [self.rename, self.drop, self.widen, self.partition]
         for _ in range(random.randint(0, 4)):
-            with suppress(PySparkException, Py4JJavaError):  # a step that makes no sense now
-                random.choice(steps)()
+            self.change()
+
+    def change(self) -> None:
+        """Take a step: most add rows, others delete or change some, or the columns."""
+        steps = [self.insert] * 6 + [self.delete, self.delete, self.update, self.overwrite]
+        steps += [self.rename, self.drop, self.widen, self.partition, self.roll_back]
+        with suppress(PySparkException, Py4JJavaError):  # a step that makes no sense now
+            self.random.choice(steps)()
+
+    def roll_back(self) -> None:
+        snapshots = self.spark.sql(f"select snapshot_id from {self.name}.history").collect()
+        chosen = self.random.choice(snapshots)[0] if snapshots else 0
+        self.spark.sql(f"call system.rollback_to_snapshot('{self.name}', {chosen})")
 
     def insert(self, verb: str = "insert into") -> None:
         names = ", ".join(self.columns.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import yaml
 from conftest import DbtProject
 
 from audits.test_command import MODELS, TESTS
+from icegate.audits.tests import counted
 from icegate.settings import Lake
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def stock_of(results: list[dict[str, Any]]) -> list[list[Any]]:
 
 @pytest.mark.parametrize("command", ["test", "build"])
 def test_results_are_those_of_stock(shop: Audited, command: str) -> None:
-    shop.dbt("run")
+    shop.dbt("build")  # so that proofs are known
     shop.switch(False)
     stock, of_stock = shop.results(command)
     shop.switch(True)
@@ -62,12 +62,12 @@ def test_results_are_those_of_stock(shop: Audited, command: str) -> None:
     assert stock_of(of_ours) == stock_of(of_stock)
     assert (audited.ok, audited.status, audited.message) == (False, stock.status, stock.message)
     tests = [result for result in of_ours if result["unique_id"].startswith("test.")]
-    proofs = {result["adapter_response"]["proof"] for result in tests}
-    assert proofs == {"metadata", "scan (duckdb)", "scan (spark)"}
+    proofs = counted((result["adapter_response"]["proof"] for result in tests), ", ")
+    assert all(proof in proofs for proof in ("metadata", "added rows", "scan (spark)")), proofs
     assert not any("proof" in result["adapter_response"] for result in of_stock)
-    counted = re.search(r"^tests: (.*)$", audited.notes, re.MULTILINE)
-    assert counted is not None, audited.notes
-    assert sum(int(part.split(" by ")[0]) for part in counted[1].split(" · ")) == len(tests)
+    line = re.search(r"^tests: (.*)$", audited.notes, re.MULTILINE)
+    assert line is not None, audited.notes
+    assert sum(int(part.split(" by ")[0]) for part in line[1].split(" · ")) == len(tests)
     assert "tests: " not in stock.notes
 
 
@@ -98,8 +98,9 @@ def test_without_a_test_for_spark_none_is_started(
     assert "error" not in run.status.values()
 
 
-def test_a_build_is_tested_on_its_branch(tmp_path: Path, lake: Lake, spark: Any) -> None:
-    project = Audited(tmp_path / "a project", lake, spark, audits=True, gate=True)
+def test_a_build_is_tested_on_its_branch(own_project: DbtProject) -> None:
+    folder, own = own_project.folder, own_project
+    project = Audited(folder, own.lake, own.spark, audits=True, gate=True)
     incremental = "{{ config(materialized='incremental') }}\nselect %s as id, %s as name"
     project.write("models/m.sql", incremental % (1, "'a'"))
     tests = {"data_tests": ["not_null", "unique"], "name": "name"}
@@ -111,4 +112,9 @@ def test_a_build_is_tested_on_its_branch(tmp_path: Path, lake: Lake, spark: Any)
     proofs = {r["unique_id"].split(".")[2]: r["adapter_response"].get("proof") for r in results}
     assert proofs["not_null_m_name"] == "scan (duckdb)"
     assert project.rows("select id from {s}.m") == [(1,)]
-    assert "tests: 2 by scan (duckdb)" in run.notes, run.notes
+    assert "tests: 2 by scan (duckdb)\n" in run.notes, run.notes
+    project.write("models/m.sql", incremental % (3, "'b'"))
+    run, results = project.results("build")
+    assert (run.ok, project.rows("select id from {s}.m order by id")) == (True, [(1,), (3,)])
+    # The row of the build that was held back is no part of what was proved.
+    assert "tests: 1 by metadata · 1 by added rows\n" in run.notes, run.notes

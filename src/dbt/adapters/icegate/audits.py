@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +15,7 @@ from dbt_common.events.contextvars import get_node_info
 from dbt_common.events.functions import fire_event
 
 from dbt.adapters.icegate.task import tell_at_end
-from icegate.audits.tests import ON_SPARK, is_question
+from icegate.audits.tests import ON_SPARK, counted, is_question
 
 
 @dataclass
@@ -32,7 +31,7 @@ class Audits:
 
     def __init__(self, adapter: Any) -> None:
         self.adapter = adapter
-        self._proofs: Counter[str] = Counter()
+        self._proofs: list[str] = []
         self._one_at_a_time = threading.Lock()  # DuckDB takes all cores for one query
 
     def take(self, sql: str) -> bool:
@@ -55,14 +54,14 @@ class Audits:
             response = Proved(found.proof, "OK", proof=found.proof, tried=found.tried)
             elapsed, node = time.perf_counter() - began, get_node_info()
             fire_event(SQLQueryStatus(status=found.proof, elapsed=elapsed, node_info=node))
-        self._proofs[response.proof] += 1
+        self._proofs.append(response.proof)
         return response, table
 
     def tell(self, phase: str) -> None:
         """Say after dbt's own last line how the tests were proved."""
         if phase == "on-run-end" and self._proofs:
-            how = " · ".join(f"{count} by {proof}" for proof, count in self._proofs.most_common())
-            tell_at_end(f"tests: {how}")
+            tell_at_end(f"tests: {counted(self._proofs, ' · ')}")
+            self._prover.save()
 
     @cached_property
     def _prover(self) -> Any:

@@ -1,0 +1,182 @@
+"""Prove a test on the rows that came since it last had no failing row.
+
+Sound where four things hold of each table: it's the same one (uuid); its columns have the same
+field ids and types; each delete file of before is still there, so that no row came back; and the
+test's query has a shape in which old rows can't fail (see `shape`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pyiceberg import expressions as pyiceberg_expressions
+from pyiceberg.conversions import from_bytes
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+)
+from sqlglot import exp
+
+from icegate.audits.metadata import Files, all_of, origins
+from icegate.audits.shape import DOUBLES, Shape, shape_of
+from icegate.audits.tree import Source, Undecided
+from icegate.gate.refs import Metadata
+
+on: Any = pyiceberg_expressions
+MAX_BYTES = 256 * 1024**2  # of data files: their rows are held in memory
+
+
+class Known(NamedTuple):
+    """A table as a test read it when it had no failing row."""
+
+    uuid: str
+    snapshot_id: int | None
+    columns: str
+
+    @staticmethod
+    def of(source: Source) -> Known:
+        """Return what has to be remembered of a table."""
+        metadata = source.table.metadata
+        return Known(metadata["table-uuid"], source.snapshot_id, _columns(metadata))
+
+
+class Part(NamedTuple):
+    """The rows that decide a test, ``read`` from so many files ``of`` all."""
+
+    tree: exp.Select  # which has other names for the tables of these rows
+    rows: dict[str, Any]  # as Arrow tables, by these names
+    whole: list[Source]  # tables that it reads as they are
+    read: int
+    of: int
+
+
+def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Known]) -> Part:
+    """Return the rows which decide a resolved query, or raise ``Undecided``."""
+    tree = tree.copy()
+    failing = tree.args["from_"].this
+    shape = shape_of(failing)
+    met = {id(origin.table): origin.conditions for origin in origins(failing)}
+    since = {source.table.name.lower(): Since(source, known) for source in sources}
+    part = Part(tree, {}, [], 0, 0)
+    for node in shape.grown:
+        grown = since[_name(node)]
+        if not grown.lost_no_row():
+            raise Undecided(f"{_name(node)}, in which rows are looked up, has lost some")
+        part.whole.append(grown.source)
+    names = {column.name.lower() for column in tree.find_all(exp.Column)}
+    for node in {id(node): node for node in shape.tables}.values():
+        table, name = since[_name(node)], f"added_{len(part.rows)}"
+        chosen = table.deciding(shape, all_of(met.get(id(node), [])))
+        part.rows[name] = table.rows(chosen, names)
+        node.replace(exp.alias_(exp.to_table(name), node.alias_or_name, table=True, quoted=True))
+        part = part._replace(read=part.read + len(chosen), of=part.of + table.total)
+    return part
+
+
+def _name(node: exp.Table) -> str:
+    return f"{node.db}.{node.name}".lower()
+
+
+def _columns(metadata: Metadata) -> str:
+    """Return what decides how rows in old files are read."""
+    current = metadata["current-schema-id"]
+    fields = next(s["fields"] for s in metadata["schemas"] if s["schema-id"] == current)
+    about = ({k: v for k, v in field.items() if k not in ("doc", "required")} for field in fields)
+    return json.dumps([*about])
+
+
+class Since:
+    """What became of a table since a test had no failing row."""
+
+    def __init__(self, source: Source, all_known: Mapping[str, Known]) -> None:
+        name, now = source.table.name, Known.of(source)
+        known = all_known[name.lower()]
+        if now.uuid != known.uuid:
+            raise Undecided(f"{name} was made anew since")
+        if "initial-default" in now.columns:
+            raise Undecided(f"{name} has a column with a value for old rows")
+        if now.columns != known.columns:
+            raise Undecided(f"{name} has got other columns since")
+        self.source, self.files = source, Files(source)
+        self.total = int(source.summary.get("total-data-files", 0))
+        before = {m.manifest_path: m for m in self.files.manifests_at(known.snapshot_id)}
+        after = {m.manifest_path: m for m in self.files.manifests}
+        # A live file is in one manifest of a snapshot: what both snapshots have stayed as it was.
+        self.gone = [m for path, m in before.items() if path not in after]
+        self.new = [m for path, m in after.items() if path not in before]
+        if self._paths(self.gone, ManifestContent.DELETES) - self._paths(
+            self.new, ManifestContent.DELETES
+        ):
+            raise Undecided(f"rows of {name} that were deleted may have come back")
+
+    def lost_no_row(self) -> bool:
+        """Tell whether each row of before is still there."""
+        data, deletes = ManifestContent.DATA, ManifestContent.DELETES
+        lost = self._paths(self.gone, data) - self._paths(self.new, data)
+        return not lost and self._paths(self.new, deletes) == self._paths(self.gone, deletes)
+
+    def deciding(self, shape: Shape, row_filter: Any) -> list[DataFile]:
+        """Return the data files in which failing rows of a query can be."""
+        old = self._paths(self.gone, ManifestContent.DATA)
+        added = [f for f in self.files.data(row_filter, self.new) if f.file_path not in old]
+        if shape.kind != DOUBLES or not added:
+            return added
+        among = on.And(row_filter, _between(self.files.metadata.schema(), shape.keys, added))
+        paths = {file.file_path for file in added}
+        everywhere = self.files.data(among, self.files.manifests)
+        alike = [file for file in everywhere if file.file_path not in paths]
+        if len(alike) > len(added) and len(alike) * 2 > self.total:
+            raise Undecided(f"keys like the new ones may be in {len(alike)} older files")
+        return added + alike
+
+    def rows(self, chosen: Iterable[DataFile], names: Iterable[str]) -> Any:
+        """Return rows of some data files, without deleted ones, as an Arrow table."""
+        size = sum(file.file_size_in_bytes for file in chosen)
+        if size > MAX_BYTES:
+            raise Undecided(f"{size / 1024**2:,.0f} MiB of files have to be read")
+        schema = self.files.metadata.schema()
+        wanted = [name for name in schema.column_names if name.lower() in names]
+        wanted = wanted or schema.column_names[:1]
+        paths = {file.file_path for file in chosen}
+
+        def is_read(entry: ManifestEntry) -> bool:
+            file = entry.data_file
+            return file.content != DataFileContent.DATA or file.file_path in paths
+
+        tasks = self.files.planner().plan_files(self.files.manifests, is_read)
+        columns = schema.select(*wanted)
+        scan = ArrowScan(self.files.metadata, self.files.io, columns, on.AlwaysTrue())
+        return scan.to_table(tasks)
+
+    def _paths(self, manifests: Iterable[ManifestFile], content: ManifestContent) -> Counter[str]:
+        """Count the live files; deletion vectors share one."""
+        entries = (m.fetch_manifest_entry(self.files.io) for m in manifests if m.content == content)
+        return Counter(entry.data_file.file_path for listed in entries for entry in listed)
+
+
+def _between(schema: Any, keys: Iterable[str | None], files: Iterable[DataFile]) -> Any:
+    """Return what a row meets that has the same keys as one in the files, or raise."""
+    found = on.AlwaysTrue()
+    for key in keys:
+        field = schema.find_field(key, case_sensitive=False) if key else None
+        if field is None:
+            continue
+        both = [b.get(field.field_id) for f in files for b in (f.lower_bounds, f.upper_bounds)]
+        bounds = [bound for bound in both if bound is not None]
+        if len(bounds) < len(both):
+            continue
+        values = [from_bytes(field.field_type, bound) for bound in bounds]
+        within = on.And(
+            on.GreaterThanOrEqual(field.name, min(values)),
+            on.LessThanOrEqual(field.name, max(values)),
+        )
+        nulls = any(f.null_value_counts.get(field.field_id) != 0 for f in files)
+        found = on.And(found, on.Or(within, on.IsNull(field.name)) if nulls else within)
+    return found

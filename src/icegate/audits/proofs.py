@@ -1,0 +1,72 @@
+"""What tests have no failing row of which snapshots, as the ledger has it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from functools import cached_property
+from importlib.metadata import version
+
+from icegate.audits.added import Known
+from icegate.audits.tree import Source
+from icegate.errors import CatalogError
+from icegate.gate import ledger
+from icegate.gate.ledger import Proof
+from icegate.settings import JARS, Lake
+
+log = logging.getLogger(__name__)
+
+ENGINES = ("icegate", "duckdb", "sqlglot", "pyiceberg")  # of another version nothing is believed
+
+
+class Proofs:
+    """The proofs of a lake; ``ICEGATE_FULL=1`` forgets them."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self._found: dict[str, str] = {}
+
+    def of(self, sql: str) -> Mapping[str, Known] | None:
+        """Return what the tables of a query were when it had no failing row."""
+        tables = self._known.get(self._question(sql))
+        return {t: Known(*known) for t, known in json.loads(tables).items()} if tables else None
+
+    def keep(self, sql: str, sources: Iterable[Source]) -> None:
+        """Remember that a query has no failing row."""
+        tables = {source.table.name.lower(): Known.of(source) for source in sources}
+        question, told = self._question(sql), json.dumps(tables, sort_keys=True)
+        if self._known.get(question) != told:
+            self._known[question] = self._found[question] = told
+
+    def save(self) -> None:
+        """Write what was found to the ledger; where that can't be, the next audit costs more."""
+        if not self._found:
+            return
+        now = datetime.now(timezone.utc)
+        try:
+            ledger.keep_proofs(self.lake, [Proof(now, *found) for found in self._found.items()])
+        except CatalogError as error:
+            log.warning("the proofs of tests weren't kept: %s", error)
+        self._found = {}
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        if os.environ.get("ICEGATE_FULL") == "1":
+            return {}
+        try:
+            return {proof.question: proof.tables for proof in ledger.read_proofs(self.lake)}
+        except CatalogError as error:
+            log.warning("the proofs of earlier tests can't be read: %s", error)
+            return {}
+
+    @cached_property
+    def _settings(self) -> str:
+        engines = {name: version(name) for name in ENGINES}
+        return json.dumps([self.lake.ansi, self.lake.spark_conf, engines, JARS], sort_keys=True)
+
+    def _question(self, sql: str) -> str:
+        return hashlib.sha256(f"{self._settings}\n{sql}".encode()).hexdigest()

@@ -1,0 +1,162 @@
+"""Which tests have no failing row but of new rows, where none of the old rows failed.
+
+Failing rows are a query's output. Its shape says what a new row of a table can add to them:
+
+- **rows**: each comes of one row of a table, whatever the others are. Only new rows can fail. An
+  anti-join is such a query of its left side, as long as the right side lost no row.
+- **groups**: groups that are chosen by their keys alone. One that is chosen and had no row before
+  has new rows only.
+- **doubles**: groups of more rows than a number. One that wasn't too large before has a new row;
+  its others may be anywhere where its keys are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from icegate.audits.tree import Ctes, Undecided, cte_of, entered
+
+ROWS, GROUPS, DOUBLES = "rows", "groups", "doubles"
+UNDERSTOOD = {"expressions", "from_", "where", "joins", "group", "having", "with_", "order"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a query's rows come about; ``tables`` and ``grown`` are nodes of the query."""
+
+    kind: str
+    tables: list[exp.Table]  # of which new rows suffice
+    grown: list[exp.Table] = field(default_factory=list)  # that must have lost no row meanwhile
+    # Columns that are one of the table's own (of groups: and a key), by name; None for the table.
+    plain: Mapping[str, str] | None = None
+    keys: tuple[str | None, ...] = ()  # the table's columns by which doubles are found
+
+    def column(self, name: str) -> str | None:
+        """Return the table's own column that a column is."""
+        return name if self.plain is None else self.plain.get(name)
+
+
+def shape_of(query: exp.Expr, ctes: Ctes | None = None) -> Shape:
+    """Return the shape of a resolved query, or raise ``Undecided``."""
+    query, ctes = entered(query, ctes or {})
+    if isinstance(query, exp.Union):
+        left, right = (shape_of(side, ctes) for side in (query.left, query.right))
+        if query.args["distinct"] or {left.kind, right.kind} != {ROWS}:
+            raise Undecided("it unites more than rows")
+        return Shape(ROWS, left.tables + right.tables, left.grown + right.grown, {})
+    if not isinstance(query, exp.Select):
+        raise Undecided(f"{query.key} isn't understood")
+    others = {name for name, value in query.args.items() if value} - UNDERSTOOD
+    if others:
+        raise Undecided(f"its rows depend on each other: {', '.join(sorted(others))}")
+    start = query.args.get("from_")
+    if start is None:
+        raise Undecided("it reads no table")
+    clauses = [*query.expressions, query.args.get("where"), query.args.get("having")]
+    if any(clause is not None and clause.find(exp.Query, exp.Window) for clause in clauses):
+        raise Undecided("it has a query or a window within")
+    if query.args.get("joins"):
+        return _anti_join(query, start.this, ctes)
+    return _select(query, _source(start.this, ctes))
+
+
+def _source(source: exp.Expr, ctes: Ctes) -> Shape:
+    if not isinstance(source, exp.Table):
+        return shape_of(source, ctes)
+    found = cte_of(source, ctes)
+    return Shape(ROWS, [source]) if found is None else shape_of(*found)
+
+
+def _select(query: exp.Select, inner: Shape) -> Shape:
+    group, where = query.args.get("group"), query.args.get("where")
+    if group is None and (query.args.get("having") or _has_aggregate(query)):
+        raise Undecided("it returns a row of no rows")
+    if inner.kind == DOUBLES and (where or group):
+        raise Undecided("it chooses among groups")
+    if inner.kind == GROUPS:
+        asked = where.find_all(exp.Column) if where else ()
+        if group or any(inner.column(column.name) is None for column in asked):
+            raise Undecided("it chooses groups by more than their keys")
+    if group is not None:
+        return _grouped(query, group, inner)
+    return replace(inner, plain=_plain(query, inner))
+
+
+def _plain(query: exp.Select, inner: Shape) -> dict[str, str]:
+    found = {}
+    for item in query.expressions:
+        column = item.unalias()
+        own = inner.column(column.name) if isinstance(column, exp.Column) else None
+        if own is not None:
+            found[item.alias_or_name] = own
+    return found
+
+
+def _grouped(query: exp.Select, group: exp.Group, inner: Shape) -> Shape:
+    keys = group.expressions
+    others = any(v for k, v in group.args.items() if k != "expressions")
+    if others or not keys or not all(isinstance(key, exp.Column) for key in keys):
+        raise Undecided("it groups in more than one way")
+    having = query.args.get("having")
+    if having is None:
+        names = {key.name for key in keys}
+        by_keys = {
+            item.alias_or_name: ""
+            for item in query.expressions
+            if isinstance(item.unalias(), exp.Column) and item.unalias().name in names
+        }
+        return replace(inner, kind=GROUPS, plain=by_keys)
+    if not _is_too_many(having.this):
+        raise Undecided("it chooses groups by more than their size")
+    columns = tuple(inner.column(key.name) for key in keys)
+    return replace(inner, kind=DOUBLES, plain={}, keys=columns)
+
+
+def _is_too_many(having: exp.Expr) -> bool:
+    """Tell whether a condition, once true of a group, stays so with more rows: `count(*) > 1`."""
+    if not isinstance(having, exp.GT | exp.GTE) or not isinstance(having.this, exp.Count):
+        return False
+    number = having.expression
+    is_distinct = having.this.find(exp.Distinct) is not None
+    return isinstance(number, exp.Literal) and not number.is_string and not is_distinct
+
+
+def _has_aggregate(query: exp.Select) -> bool:
+    return any(item.find(exp.AggFunc) for item in query.expressions)
+
+
+def _anti_join(query: exp.Select, left: exp.Expr, ctes: Ctes) -> Shape:
+    (join, *more), where = query.args["joins"], query.args.get("where")
+    theirs, on = join.this.alias_or_name, join.args.get("on")
+    is_plain = not more and join.side == "LEFT" and join.kind in ("", "OUTER")
+    if not is_plain or query.args.get("group") or _has_aggregate(query):
+        raise Undecided("it joins in another way than for rows without a match")
+    sides = {left.alias_or_name, theirs}
+    columns = [on.this, on.expression] if isinstance(on, exp.EQ) else []
+    matched = [c.name for c in columns if isinstance(c, exp.Column) and c.table == theirs]
+    is_matched = {c.table for c in columns if isinstance(c, exp.Column)} == sides
+    met = where.this if where else exp.Null()
+    conditions = list(met.flatten()) if isinstance(met, exp.And) else [met]
+    if not is_matched or not any(_is_null(c, theirs, matched) for c in conditions):
+        raise Undecided("it joins in another way than for rows without a match")
+    child, parent = _source(left, ctes), _source(join.this, ctes)
+    if {child.kind, parent.kind} != {ROWS} or child.grown or parent.grown:
+        raise Undecided("it joins more than rows")
+    if {id(node) for node in child.tables} & {id(node) for node in parent.tables}:
+        raise Undecided("both sides of its join are one query")
+    return Shape(ROWS, child.tables, parent.tables, {})
+
+
+def _is_null(condition: exp.Expr, table: str, columns: list[str]) -> bool:
+    """Tell whether a condition is that a column of a table, one of some, is null."""
+    asked = condition.this
+    return (
+        isinstance(condition, exp.Is)
+        and isinstance(condition.expression, exp.Null)
+        and isinstance(asked, exp.Column)
+        and asked.table == table
+        and asked.name in columns
+    )

@@ -1,0 +1,257 @@
+"""Proofs on added rows: each shape that has them, and each rule without which one would lie."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from audits.cases import DBT
+from icegate.audits.answer import Answer, Prover
+from icegate.settings import Lake
+
+pytestmark = pytest.mark.slow
+
+# Conditions on two columns, which metadata can't decide.
+ROWS = "select id from {s}.orders where not (net + tax = gross)"
+GROUPS = (
+    "with a as (select status as v, count(*) as n from {s}.orders group by status) "
+    "select * from a where v not in ('a', 'c')"
+)
+DOUBLES = (
+    "select id as f, count(*) as n from {s}.orders where id is not null group by id "
+    "having count(*) > 1"
+)
+CHILDREN = (
+    "with c as (select shop as f from {s}.orders where shop is not null), "
+    "p as (select id as t from {s}.shops) "
+    "select f from c left join p on c.f = p.t where p.t is null"
+)
+COLUMNS = "id bigint, shop bigint, status string, net decimal(9, 2), tax decimal(9, 2), " \
+    "gross decimal(9, 2)"  # fmt: skip
+GOOD = "select id, id % 3, if(id % 2 = 0, 'a', 'c'), 1.5, 0.5, 2.0 from range({0}, {1}, 1, 1)"
+SCAN, FIRST = "scan (duckdb)", "scan (duckdb)"
+
+
+class Shop:
+    """`orders` and `shops`, and what tests of them say."""
+
+    def __init__(self, lake: Lake, spark: Any, version: int) -> None:
+        self.lake, self.spark, self.schema = lake, spark, f"added_{uuid.uuid4().hex[:8]}"
+        properties = f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read'"
+        spark.sql(f"create namespace {self.schema}")
+        for table, columns in (("orders", COLUMNS), ("shops", "id bigint")):
+            self.sql(f"create table {{s}}.{table} ({columns}) using iceberg "
+                     f"tblproperties ({properties})")  # fmt: skip
+        self.sql("insert into {s}.shops select id from range(0, 3, 1, 1)")
+        for start in (0, 100, 200):
+            self.sql("insert into {s}.orders " + GOOD.format(start, start + 100))
+        self.prover = Prover(lake)
+
+    def sql(self, text: str) -> list[Any]:
+        """Run a statement on Spark; `{s}` is the schema."""
+        return self.spark.sql(text.format(s=self.schema)).collect()
+
+    def ask(self, select: str, calc: str = "count(*)") -> tuple[str, int]:
+        """Return the proof and the number of failing rows, which must be Spark's, too."""
+        sql = DBT.format(sql=select.format(s=self.schema), calc=calc, warn_if="!= 0",
+                         error_if="!= 0")  # fmt: skip
+        told = tuple(self.spark.sql(sql).collect()[0])
+        found = self.prover.answer(sql)
+        if isinstance(found, list):
+            return "spark", told[0]
+        assert found.row == told
+        return found.proof, found.row[0]
+
+    def then(self, *statements: str) -> None:
+        """Change the tables."""
+        for statement in statements:
+            self.sql(statement)
+
+
+@pytest.fixture
+def shop(lake: Lake, spark: Any) -> Shop:
+    return Shop(lake, spark, 2)
+
+
+GOOD_ROWS = "insert into {s}.orders " + GOOD.format(300, 350)
+# What comes, what is read of it, and how many rows fail then.
+ADDED = {
+    "good rows": (ROWS, GOOD_ROWS, "added rows (1 of 4 files)", 0),
+    "a bad row": (ROWS, "insert into {s}.orders values (9, 0, 'a', 1, 1, 3)",
+                  "added rows (1 of 4 files)", 1),
+    "nothing": (ROWS, "select 1", "added rows (0 of 3 files)", 0),
+    "a good group": (GROUPS, GOOD_ROWS, "added rows (1 of 4 files)", 0),
+    "bad groups": (
+        GROUPS, "insert into {s}.orders (id, status) select 1, 'b' from range(0, 2, 1, 1)",
+        "added rows (1 of 4 files)", 1,
+    ),
+    "keys that grow": (DOUBLES, GOOD_ROWS, "added rows (1 of 4 files)", 0),
+    "a key that an old row has": (
+        DOUBLES, "insert into {s}.orders (id) values (205)", "added rows (2 of 4 files)", 1,
+    ),
+    "keys from anywhere": (
+        DOUBLES, "insert into {s}.orders (id) select id * 147 from range(0, 3, 1, 1)", SCAN, 3,
+    ),
+    "a child with a parent": (CHILDREN, GOOD_ROWS, "added rows (1 of 4 files)", 0),
+    "an orphan": (CHILDREN, "insert into {s}.orders (id, shop) values (1, 7)",
+                  "added rows (1 of 4 files)", 1),
+    "more parents": (CHILDREN, "insert into {s}.shops values (7)", "added rows (0 of 3 files)", 0),
+    "rows that are deleted": (ROWS, "delete from {s}.orders where id = 5",
+                              "added rows (0 of 3 files)", 0),
+    "rows that were moved": (
+        ROWS, "insert overwrite {s}.orders select * from {s}.orders where id < 200",
+        "added rows (1 of 1 files)", 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_only_what_came_is_read(shop: Shop, name: str) -> None:
+    select, change, proof, failures = ADDED[name]
+    assert shop.ask(select) == (FIRST, 0)
+    shop.then(change)
+    assert shop.ask(select) == (proof, failures)
+
+
+# What is not believed, since it might not hold any more: by what has happened since.
+DISTRUSTED = {
+    "a parent went away": (
+        CHILDREN, ["delete from {s}.shops where id = 2"], 100,
+    ),
+    "a column of that name is another one": (
+        GROUPS, ["alter table {s}.orders drop column status",
+                 "alter table {s}.orders add column status string",
+                 "insert into {s}.orders (id, status) values (1, 'b')"], 1,
+    ),
+    "the table is another one": (
+        ROWS, ["drop table {s}.orders", f"create table {{s}}.orders ({COLUMNS}) using iceberg",
+               "insert into {s}.orders values (9, 0, 'a', 1, 1, 3)"], 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DISTRUSTED)
+def test_what_may_not_hold_any_more_is_scanned(shop: Shop, name: str) -> None:
+    select, changes, failures = DISTRUSTED[name]
+    assert shop.ask(select) == (FIRST, 0)
+    shop.then(*changes)
+    assert shop.ask(select) == (SCAN, failures)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_deleted_rows_may_come_back(lake: Lake, spark: Any, version: int) -> None:
+    shop = Shop(lake, spark, version)
+    shop.then("insert into {s}.orders values (9, 0, 'a', 1, 1, 3)")
+    before = shop.sql("select snapshot_id from {s}.orders.snapshots order by committed_at desc")
+    shop.then("insert into {s}.orders values (10, 0, 'a', 1, 1, 2)",
+              "delete from {s}.orders where id in (8, 9)")  # fmt: skip
+    proof, failures = shop.ask(ROWS)
+    if version == 3:  # such deletes are Spark's to read, so that nothing is known
+        assert (proof, failures) == ("spark", 0)
+        return
+    assert (proof, failures) == (FIRST, 0)
+    spark.sql(f"call system.rollback_to_snapshot('{shop.schema}.orders', {before[0][0]})")
+    assert shop.ask(ROWS) == (SCAN, 1)
+
+
+def test_added_rows_of_format_3_are_read(lake: Lake, spark: Any) -> None:
+    shop = Shop(lake, spark, 3)
+    never = ROWS + " and id < 0"  # which metadata proves
+    assert shop.ask(never) == ("metadata", 0)
+    shop.then("insert into {s}.orders select -id, 0, 'a', 1, 1, id + 1 from range(1, 3, 1, 1)")
+    assert shop.ask(never) == ("added rows (1 of 4 files)", 1)
+    shop.then("delete from {s}.orders where id = -2")
+    assert shop.ask(never) == ("added rows (1 of 4 files)", 0)
+
+
+# Queries whose old rows can fail when new ones come; each came out wrong as another shape.
+OTHER_SHAPES = {
+    "a group that is chosen by its size": (
+        "select status from {s}.orders group by status having count(*) < 200 and count(*) > 160",
+        2,
+    ),
+    "groups that are chosen among": (
+        "select * from (select shop as k, count(*) as n from {s}.orders group by shop) x "
+        "where n > 110",
+        3,
+    ),
+    "doubles that are chosen among": (
+        "select * from (select shop as k, count(*) as n from {s}.orders group by shop "
+        "having count(*) > 1) x where n > 110",
+        3,
+    ),
+    "an aggregate of all": (
+        "select count(*) as n from {s}.orders having count(*) > 320",
+        1,
+    ),
+    "rows beside each other": (
+        "select a.id from {s}.orders a join {s}.orders b on a.id = b.id + 300",
+        50,
+    ),
+    "a match that must not be": (
+        "select b.id from {s}.shops b left join {s}.orders a on a.id = b.id + 300 "
+        "where a.id is not null",
+        3,
+    ),
+    "doubles of two queries": (
+        "select id from (select id from {s}.orders where id >= 300 union all "
+        "select id - 300 as id from {s}.orders where id >= 300) x group by id "
+        "having count(*) > 1",
+        0,
+    ),
+    "a limit": ("select id from {s}.orders where id > 300 limit 3", 3),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SHAPES)
+def test_other_shapes_are_scanned(shop: Shop, name: str) -> None:
+    select, failures = OTHER_SHAPES[name]
+    assert shop.ask(select)[1] == 0
+    shop.then(GOOD_ROWS)
+    proof, found = shop.ask(select)
+    assert found == failures
+    assert proof in (SCAN, "spark")
+
+
+def test_failing_rows_are_not_remembered_as_none(shop: Shop) -> None:
+    bad = "insert into {s}.orders values (9, 0, 'a', 1, 1, 3)"
+    shop.then(bad)
+    assert shop.ask(ROWS) == (SCAN, 1)
+    shop.then(bad)
+    assert shop.ask(ROWS) == (SCAN, 2)
+    # No failure by a sum isn't no failing row.
+    nothing = "sum(net) - sum(net)"
+    assert [shop.ask(ROWS.replace("id", "net"), nothing) for _ in range(2)] == [(SCAN, 0)] * 2
+
+
+def test_the_ledger_remembers_over_processes(
+    shop: Shop, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shop.ask(ROWS) == (FIRST, 0)
+    shop.prover.save()
+    shop.then(GOOD_ROWS)
+    shop.prover = Prover(lake)
+    assert shop.ask(ROWS) == ("added rows (1 of 4 files)", 0)
+    shop.prover.save()
+    shop.prover = Prover(lake)
+    assert shop.ask(ROWS) == ("added rows (0 of 4 files)", 0)
+    shop.prover = Prover(lake.model_copy(update={"ansi": not lake.ansi}))
+    assert shop.ask(ROWS) == (SCAN, 0)
+    monkeypatch.setenv("ICEGATE_FULL", "1")
+    shop.prover = Prover(lake)
+    assert shop.ask(ROWS) == (SCAN, 0)
+
+
+def test_a_file_that_is_gone_is_never_a_pass(shop: Shop) -> None:
+    assert shop.ask(ROWS) == (FIRST, 0)
+    shop.then(GOOD_ROWS)
+    sql = DBT.format(sql=ROWS.format(s=shop.schema), calc="count(*)", warn_if="!= 0",
+                     error_if="!= 0")  # fmt: skip
+    newest = shop.sql("select max_by(file_path, record_count = 50) from {s}.orders.files")[0][0]
+    with open(newest.removeprefix("file:"), "wb") as broken:
+        broken.write(b"no Parquet")
+    found = shop.prover.answer(sql)
+    assert not isinstance(found, Answer), found
+    assert found[1].startswith("added rows: ")
