@@ -1,27 +1,34 @@
-"""What twenty tests of one table cost, when nothing is known of it: `icegate audit` and `dbt test`.
+"""What twenty tests of one table cost, when nothing is known of it and after a small batch.
 
-The usual mix: fourteen that metadata can decide, two of unique keys, one of relationships and three
-expressions. Both sides have built the same tables before; whole processes, from a compiled project.
+The usual mix: fourteen that metadata can decide, two of unique keys that grow, one of relationships
+and three expressions. Both sides build the same tables, and add the same batches of 50,000 rows;
+whole processes, from a compiled project. `icegate audit` and our `dbt test` against dbt-spark's.
 """
 
 from __future__ import annotations
 
-import yaml
-from _bench import Claim, finish, options, sides, timed
+import json
 
-# Rows of the table, and how much less CPU and wall time an audit has to take.
+import yaml
+from _bench import Claim, Cost, Side, finish, options, sides, timed
+
+# Rows of the table, and how much less CPU and wall time an audit has to take of which nothing is
+# known; how much less after a batch, and how much less our `dbt test` then.
 SIZES, QUICK = {5_000_000: 15.0, 25_000_000: 10.0}, {200_000: 15.0}
+AFTER_A_BATCH, BY_DBT = 60.0, 15.0
+BATCH = 50_000
 SHOPS = 5000
 ORDERS = """
-{{{{ config(materialized='table') }}}}
-select id as order_id, sha2(cast(id as string), 224) as reference, id % {shops} as shop_id,
+{{{{ config(materialized='incremental') }}}}
+select id as order_id, concat('R', lpad(cast(id as string), 12, '0')) as reference,
+    id % {shops} as shop_id,
     cast(id % 40 + 1 as int) as quantity, cast(id % 9973 as decimal(12, 2)) as net,
     cast(id % 97 as decimal(12, 2)) as tax,
     cast(id % 9973 as decimal(12, 2)) + cast(id % 97 as decimal(12, 2)) as gross,
     date_add(date '2026-01-01', cast(id % 300 as int)) as ordered_on,
     date_add(date '2026-01-02', cast(id % 300 as int)) as shipped_on,
     element_at(array('open', 'shipped', 'done'), cast(id % 3 + 1 as int)) as status
-from range(0, {rows}, 1, 8)
+from range({{{{ var('first', 0) }}}}, {{{{ var('last', {rows}) }}}}, 1, 8)
 """
 SHOP_SQL = f"""
 {{{{ config(materialized='table') }}}}
@@ -57,25 +64,46 @@ def tests() -> str:
     return yaml.safe_dump({"models": [{"name": "orders", "columns": listed, "data_tests": held}]})
 
 
+def add_batch(both: tuple[Side, Side], first: int) -> None:
+    """Append a batch to the table of each side."""
+    chosen = json.dumps({"first": first, "last": first + BATCH})
+    for side in both:
+        side.dbt("--quiet", "run", "--select", "orders", "--vars", chosen)
+
+
+def compare(rows: int, bar: float, runs: int) -> list[Claim]:
+    """Return what was measured with a table of so many rows."""
+    orders = ORDERS.format(rows=rows, shops=SHOPS).strip() + "\n"
+    files = {"models/orders.sql": orders, "models/shops.sql": SHOP_SQL.strip() + "\n"}
+    files |= {"models/_models.yml": tests(), "macros/tests.sql": GENERIC}
+    ours, peer = sides("audits", files, audits=True)
+    for side in (ours, peer):
+        side.dbt("--quiet", "run")
+        side.dbt("--quiet", "compile")
+    command = [str(ours.python.parent / "icegate"), "audit"]
+    unknown, audited, by_dbt, stock, after = [list[Cost]() for _ in range(5)]
+    for number in range(runs):
+        unknown.append(timed(command, ours.folder, {**ours.env, "ICEGATE_FULL": "1"}))
+        stock.append(peer.dbt("--quiet", "test"))
+        add_batch((ours, peer), rows + 2 * number * BATCH)
+        audited.append(timed(command, ours.folder, ours.env))
+        add_batch((ours, peer), rows + (2 * number + 1) * BATCH)
+        by_dbt.append(ours.dbt("--quiet", "test"))
+        after.append(peer.dbt("--quiet", "test"))
+        shown = [costs[-1] for costs in (unknown, stock, audited, by_dbt, after)]
+        print("unknown {}, stock {}, after a batch {}, dbt test {}, stock {}".format(*shown))
+    size = f"20 tests, {rows:,} rows"
+    return [
+        Claim(f"{size}, nothing known", unknown, stock, bar),
+        Claim(f"{size}, after a batch", audited, after, AFTER_A_BATCH),
+        Claim(f"{size}, after a batch, dbt test", by_dbt, after, BY_DBT),
+    ]
+
+
 def main() -> None:
     given = options(__doc__ or "", runs=3)
-    claims = []
-    for rows, bar in (QUICK if given.quick else SIZES).items():
-        orders = ORDERS.format(rows=rows, shops=SHOPS).strip() + "\n"
-        files = {"models/orders.sql": orders, "models/shops.sql": SHOP_SQL.strip() + "\n"}
-        files |= {"models/_models.yml": tests(), "macros/tests.sql": GENERIC}
-        ours, peer = sides("audits", files)
-        for side in (ours, peer):
-            side.dbt("--quiet", "run")
-            side.dbt("--quiet", "compile")
-        audit = [str(ours.python.parent / "icegate"), "audit"]
-        mine, theirs = [], []
-        for _ in range(given.runs):
-            mine.append(timed(audit, ours.folder, ours.env))
-            theirs.append(peer.dbt("--quiet", "test"))
-            print(f"{ours.name}: {mine[-1]}, {peer.name}: {theirs[-1]}", flush=True)
-        claims.append(Claim(f"20 tests, {rows:,} rows", mine, theirs, bar))
-    finish("audits", claims)
+    sizes = (QUICK if given.quick else SIZES).items()
+    finish("audits", [claim for rows, bar in sizes for claim in compare(rows, bar, given.runs)])
 
 
 if __name__ == "__main__":
