@@ -118,7 +118,8 @@ def _steps(
 ) -> tuple[list[Step], list[ReleaseTable]]:
     """Write what is next of each table that something changes on; return what moves to it."""
     kept = {h.verdict.table for h in outcome.held} | {*outcome.blocked, *outcome.half_done}
-    anew = kept | set(outcome.published)
+    # What a build made stands for what older ones did, also where it's as readers have it already.
+    anew = kept | {*outcome.published, *outcome.unchanged}
     finals = {c.staged.entry.name: name for name, c in found.items() if c.staged}
     steps: list[Step] = list(stale_staged(lake, outcome.build, anew, anew))
     rows = ReleaseRows(outcome)

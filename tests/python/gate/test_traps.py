@@ -131,6 +131,18 @@ def test_a_changed_view_is_seen_at_publish(gated: GatedProject, spark: Any) -> N
     assert gated.staged() == []
 
 
+def test_what_was_held_back_goes_when_it_is_as_readers_have_it_again(gated: GatedProject) -> None:
+    gated.tests(shown=NOT_NULL, daily=NOT_NULL)
+    shown, daily = "select {} as amount", "select 1 as id, cast({} as int) as amount {}"
+    forms = ((1, "where true"), ("null", ""), (1, "where false"))  # good, bad, as readers have it
+    for amount, more in forms:
+        gated.model("shown", shown.format(amount), materialized="view")
+        gated.model("daily", daily.format(amount, more), materialized="incremental")
+        is_good = gated.dbt("build").ok
+        assert is_good is (amount == 1)
+        assert len(gated.staged()) == len(gated.builds("daily")) == int(not is_good)
+
+
 def test_a_rollback_takes_views_along(gated: GatedProject) -> None:
     gated.values("orders", 10)
     gated.model("shown", "select id from {{ ref('orders') }}", materialized="view")
