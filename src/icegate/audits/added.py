@@ -24,9 +24,10 @@ from pyiceberg.manifest import (
 )
 from sqlglot import exp
 
-from icegate.audits.metadata import Files, all_of, origins
+from icegate.audits.metadata import all_of, origins
 from icegate.audits.shape import DOUBLES, Shape, shape_of
-from icegate.audits.tree import Source, Undecided
+from icegate.audits.source import Source
+from icegate.audits.tree import Undecided
 from icegate.gate.refs import Metadata
 
 on: Any = pyiceberg_expressions
@@ -74,7 +75,7 @@ def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Kno
         chosen = table.deciding(shape, all_of(met.get(id(node), [])))
         part.rows[name] = table.rows(chosen, names)
         node.replace(exp.alias_(exp.to_table(name), node.alias_or_name, table=True, quoted=True))
-        part = part._replace(read=part.read + len(chosen), of=part.of + table.total)
+        part = part._replace(read=part.read + len(chosen), of=part.of + table.source.total_files)
     return part
 
 
@@ -100,8 +101,7 @@ class Since:
             raise Undecided(f"{name} has a column with a value for old rows")
         if now.columns != known.columns:
             raise Undecided(f"{name} has got other columns since")
-        self.source, self.files = source, Files(source)
-        self.total = int(source.summary.get("total-data-files", 0))
+        self.source, self.files = source, source.files
         before = {m.manifest_path: m for m in self.files.manifests_at(known.snapshot_id)}
         after = {m.manifest_path: m for m in self.files.manifests}
         # A live file is in one manifest of a snapshot: what both snapshots have stayed as it was.
@@ -128,7 +128,7 @@ class Since:
         paths = {file.file_path for file in added}
         everywhere = self.files.data(among, self.files.manifests)
         alike = [file for file in everywhere if file.file_path not in paths]
-        if len(alike) > len(added) and len(alike) * 2 > self.total:
+        if len(alike) > len(added) and len(alike) * 2 > self.source.total_files:
             raise Undecided(f"keys like the new ones may be in {len(alike)} older files")
         return added + alike
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,18 +10,13 @@ from sqlglot import exp
 
 from icegate.audits.added import part_of
 from icegate.audits.metadata import files_with, origins
+from icegate.audits.points import Point
 from icegate.audits.proofs import Proofs
 from icegate.audits.scan import UNLIKE, DuckDB, scannable
-from icegate.audits.tree import (
-    Source,
-    Undecided,
-    check_plain,
-    parsed,
-    resolved,
-    source_of,
-    table_names,
-)
-from icegate.gate.store import read_tables
+from icegate.audits.source import Source, source_of
+from icegate.audits.tree import Undecided, check_plain, parsed, resolved, table_names
+from icegate.catalog import list_relations, read_metadata
+from icegate.gate.store import StoredTable
 from icegate.settings import Lake
 
 
@@ -46,10 +41,14 @@ class Answer(NamedTuple):
 
 
 class Prover:
-    """Answers the queries of tests, and remembers which had no failing row; None answers none."""
+    """Answers the queries of tests, and remembers which had no failing row.
 
-    def __init__(self, lake: Lake | None) -> None:
-        self.lake = lake
+    ``points`` are tables that are read elsewhere than at `main`. Without a lake all is Spark's.
+    """
+
+    def __init__(self, lake: Lake | None, points: Mapping[str, Point] | None = None) -> None:
+        self.lake, self.points = lake, points or {}
+        self._known: dict[tuple[str, str | None], Source] = {}
 
     def answer(self, sql: str, branch: str | None = None) -> Answer | list[str]:
         """Return what a test's query returns, or why only Spark can tell.
@@ -61,7 +60,7 @@ class Prover:
         tried: list[str] = []
         try:
             tree = parsed(sql)
-            sources = list(_sources(self.lake, tree, branch))
+            sources = list(self._sources(self.lake, tree, branch))
             tree = resolved(tree, sources)
         except Exception as why:  # whatever it is, Spark decides
             return [_said(why)]
@@ -100,6 +99,22 @@ class Prover:
         assert self.lake is not None
         return DuckDB(self.lake)
 
+    def _sources(self, lake: Lake, tree: exp.Select, branch: str | None) -> Iterator[Source]:
+        entries = {e.full_name: e for e in list_relations(lake) if e.kind == "table"}
+        for name in sorted(table_names(tree, lake.catalog)):
+            if name in self.points:
+                if not self.points[name].is_like_now:
+                    raise Undecided(f"{name} had other columns then")
+                yield self.points[name].source
+                continue
+            if name not in entries:
+                raise Undecided(f"{name} is no table of the catalog")
+            entry = entries[name]
+            key = entry.metadata_location, branch  # a file that never changes
+            if key not in self._known:
+                self._known[key] = source_of(StoredTable(entry, read_metadata(entry)), branch)
+            yield self._known[key]
+
     def _by_metadata(self, asked: Asked) -> Found:
         """Return the row of a query over failing rows, if metadata says that there are none."""
         tree, sources = asked.tree, asked.sources
@@ -134,12 +149,3 @@ class Prover:
 
 def _said(why: Exception) -> str:
     return str(why) or type(why).__name__
-
-
-def _sources(lake: Lake, tree: exp.Select, branch: str | None) -> Iterator[Source]:
-    names = table_names(tree, lake.catalog)
-    found = {table.name: table for table in read_tables(lake, names)}
-    for name in sorted(names):
-        if name not in found:
-            raise Undecided(f"{name} is no table of the catalog")
-        yield source_of(found[name], branch)

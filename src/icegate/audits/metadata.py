@@ -14,13 +14,10 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from pyiceberg import expressions as pyiceberg_expressions
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
-from pyiceberg.table import ManifestGroupPlanner
-from pyiceberg.table.metadata import TableMetadataUtil
 from sqlglot import exp
 
-from icegate.audits.tree import Ctes, Source, Undecided, cte_of, entered, kind_of
-from icegate.gate.ledger import local_files
+from icegate.audits.source import Source
+from icegate.audits.tree import Ctes, Undecided, cte_of, entered, kind_of
 
 on: Any = pyiceberg_expressions  # their constructors, as pydantic has them, take no names
 COMPARED = {
@@ -127,33 +124,6 @@ def _unqualified(condition: exp.Expr) -> exp.Expr:
     return condition
 
 
-class Files:
-    """The files of a table at a snapshot, as PyIceberg plans to read them."""
-
-    def __init__(self, source: Source) -> None:
-        self.metadata, self.io = TableMetadataUtil.parse_obj(source.table.metadata), local_files()
-        self.manifests = self.manifests_at(source.snapshot_id)
-
-    def manifests_at(self, snapshot_id: int | None) -> list[ManifestFile]:
-        """Return the manifests of a snapshot; none where the table had no rows yet."""
-        if snapshot_id is None:
-            return []
-        snapshot = self.metadata.snapshot_by_id(snapshot_id)
-        if snapshot is None:
-            raise Undecided("a snapshot has expired")
-        return snapshot.manifests(self.io)
-
-    def planner(self, row_filter: Any = on.AlwaysTrue()) -> ManifestGroupPlanner:  # noqa: B008
-        """Return what finds the files that may hold a row that meets a filter."""
-        return ManifestGroupPlanner(self.metadata, self.io, row_filter, case_sensitive=False)
-
-    def data(self, row_filter: Any, manifests: Iterable[ManifestFile]) -> list[DataFile]:
-        """Return the data files in manifests that may hold a row that meets a filter."""
-        found = [m for m in manifests if m.content == ManifestContent.DATA]
-        listed = self.planner(row_filter).plan_manifest_entries(found)
-        return [entry.data_file for entries in listed for entry in entries]
-
-
 def all_of(conditions: Iterable[exp.Expr]) -> Any:
     """Return what each row meets that meets all conditions."""
     row_filter: Any = on.AlwaysTrue()
@@ -164,8 +134,7 @@ def all_of(conditions: Iterable[exp.Expr]) -> Any:
 
 def files_with(source: Source, conditions: list[exp.Expr]) -> int:
     """Return how many data files of a snapshot may hold a row that meets the conditions."""
-    files = Files(source)
-    return len(files.data(all_of(conditions), files.manifests))
+    return len(source.files.data(all_of(conditions), source.files.manifests))
 
 
 def may(condition: exp.Expr, *, false: bool = False) -> Any:

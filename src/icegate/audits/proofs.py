@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.metadata import version
 
 from icegate.audits.added import Known
-from icegate.audits.tree import Source
+from icegate.audits.source import Source
 from icegate.errors import CatalogError
 from icegate.gate import ledger
 from icegate.gate.ledger import Proof

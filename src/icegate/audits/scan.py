@@ -9,7 +9,8 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from icegate.audits.tree import Source, Undecided, check_plain
+from icegate.audits.source import Source
+from icegate.audits.tree import Undecided, check_plain
 from icegate.catalog import list_relations
 from icegate.dialect import to_duckdb
 from icegate.duck import open_duckdb, quoted, show_table, shut_in

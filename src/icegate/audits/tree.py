@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from sqlglot import exp
@@ -12,11 +12,10 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
-from icegate.catalog import CatalogEntry
-from icegate.gate import refs
-from icegate.gate.refs import Metadata
-from icegate.gate.store import StoredTable
 from icegate.tables.metadata import columns
+
+if TYPE_CHECKING:
+    from icegate.audits.source import Source
 
 Type = exp.DataType.Type
 # Kinds of values whose comparison means the same to Spark and to Iceberg's metrics.
@@ -38,33 +37,6 @@ Ctes = Mapping[str, tuple[exp.Expr, Any]]  # the query of each, and what that on
 
 class Undecided(Exception):
     """A proof that can't be had, and why not."""
-
-
-class Source(NamedTuple):
-    """A table as a test reads it: its metadata, and the snapshot, None if it has no rows."""
-
-    table: StoredTable
-    snapshot_id: int | None
-
-    @property
-    def entry(self) -> CatalogEntry:
-        """The catalog's row."""
-        return self.table.entry
-
-    @property
-    def summary(self) -> Mapping[str, str]:
-        """What the snapshot says of itself; nothing without one."""
-        return (refs.snapshot(self.table.metadata, self.snapshot_id) or {}).get("summary", {})
-
-
-def source_of(table: StoredTable, branch: str | None) -> Source:
-    """Return what Spark reads of a table while its writes go to ``branch``.
-
-    As ``main`` and branches are read: with the columns that the table has now.
-    """
-    metadata: Metadata = table.metadata
-    on_branch = refs.head(metadata, branch) if branch and refs.is_gated(metadata) else None
-    return Source(table, refs.head(metadata) if on_branch is None else on_branch)
 
 
 def parsed(sql: str) -> exp.Select:

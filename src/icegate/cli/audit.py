@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 @on_lake
 def audit(
     at: Opened,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A build by name, or a release by number; else what readers see."),
+    ] = None,
     select: Annotated[
         list[str] | None, typer.Option(help="Tests or models, as in `unique_*` or `silver.*`.")
     ] = None,
@@ -24,10 +28,10 @@ def audit(
         bool, typer.Option("--explain", help="Say why cheaper proofs didn't do.")
     ] = False,
 ) -> Shown:
-    """Run tests on what readers see: by metadata, by DuckDB, else by Spark."""
+    """Run tests: by metadata, on added rows, by DuckDB, else by Spark."""
     from icegate.audits.tests import counted, read_tests
 
-    auditor = _Auditor(at.lake)
+    auditor = _Auditor(at.lake, name)
     results = [auditor.result(test) for test in read_tests(at.project, select or [])]
     auditor.prover.save()
     counts = Counter(result["result"] for result in results)
@@ -44,10 +48,12 @@ def audit(
 class _Auditor:
     """Runs tests one after the other; Spark starts with the first that needs it."""
 
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, name: str | None) -> None:
         from icegate.audits.answer import Prover
+        from icegate.audits.points import points
 
-        self.lake, self.prover = lake, Prover(lake)
+        self.lake, self.points = lake, points(lake, name) if name else {}
+        self.prover = Prover(lake, self.points)
 
     def result(self, test: Any) -> dict[str, Any]:
         """Return what `--json` prints of a test."""
@@ -69,6 +75,8 @@ class _Auditor:
         }
 
     def _on_spark(self, sql: str) -> Any:
+        from icegate.audits.points import at_points
         from icegate.session import start_session
 
+        sql = at_points(sql, self.points) if self.points else sql
         return start_session(self.lake).sql(sql).collect()[0]
