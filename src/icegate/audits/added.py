@@ -31,7 +31,7 @@ from icegate.audits.tree import Undecided
 from icegate.gate.refs import Metadata
 
 on: Any = pyiceberg_expressions
-MAX_BYTES = 256 * 1024**2  # of data files: their rows are held in memory
+MAX_BYTES = 128 * 1024**2  # of columns in Parquet: their rows are held in memory
 
 
 class Known(NamedTuple):
@@ -61,7 +61,9 @@ def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Kno
     tree = tree.copy()
     failing = tree.args["from_"].this
     shape = shape_of(failing)
-    met = {id(origin.table): origin.conditions for origin in origins(failing)}
+    met: dict[int, list[exp.Expr]] = {}
+    for origin in origins(failing):  # of a CTE that is read twice each row may meet either
+        met[id(origin.table)] = [] if id(origin.table) in met else origin.conditions
     since = {source.table.name.lower(): Since(source, known) for source in sources}
     part = Part(tree, {}, [], 0, 0)
     for node in shape.grown:
@@ -71,7 +73,7 @@ def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Kno
         part.whole.append(grown.source)
     names = {column.name.lower() for column in tree.find_all(exp.Column)}
     for node in {id(node): node for node in shape.tables}.values():
-        table, name = since[_name(node)], f"added_{len(part.rows)}"
+        table, name = since[_name(node)], f"icegate_added_{len(part.rows)}"
         chosen = table.deciding(shape, all_of(met.get(id(node), [])))
         part.rows[name] = table.rows(chosen, names)
         node.replace(exp.alias_(exp.to_table(name), node.alias_or_name, table=True, quoted=True))
@@ -134,12 +136,13 @@ class Since:
 
     def rows(self, chosen: Iterable[DataFile], names: Iterable[str]) -> Any:
         """Return rows of some data files, without deleted ones, as an Arrow table."""
-        size = sum(file.file_size_in_bytes for file in chosen)
-        if size > MAX_BYTES:
-            raise Undecided(f"{size / 1024**2:,.0f} MiB of files have to be read")
         schema = self.files.metadata.schema()
         wanted = [name for name in schema.column_names if name.lower() in names]
         wanted = wanted or schema.column_names[:1]
+        ids = [schema.find_field(name).field_id for name in wanted]
+        size = sum(_bytes(file, ids) for file in chosen)
+        if size > MAX_BYTES:
+            raise Undecided(f"{size / 1024**2:,.0f} MiB have to be read")
         paths = {file.file_path for file in chosen}
 
         def is_read(entry: ManifestEntry) -> bool:
@@ -155,6 +158,12 @@ class Since:
         """Count the live files; deletion vectors share one."""
         entries = (m.fetch_manifest_entry(self.files.io) for m in manifests if m.content == content)
         return Counter(entry.data_file.file_path for listed in entries for entry in listed)
+
+
+def _bytes(file: DataFile, ids: Iterable[int]) -> int:
+    """Return how much of a file some columns are, or how much it is if it doesn't say."""
+    sizes = [(file.column_sizes or {}).get(id) for id in ids]
+    return file.file_size_in_bytes if None in sizes else sum(filter(None, sizes))
 
 
 def _between(schema: Any, keys: Iterable[str | None], files: Iterable[DataFile]) -> Any:

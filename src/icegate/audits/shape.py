@@ -111,6 +111,8 @@ def _grouped(query: exp.Select, group: exp.Group, inner: Shape) -> Shape:
         return replace(inner, kind=GROUPS, plain=by_keys)
     if not _is_too_many(having.this):
         raise Undecided("it chooses groups by more than their size")
+    if len(inner.tables) + len(inner.grown) > 1:
+        raise Undecided("its groups have rows of more than one table")
     columns = tuple(inner.column(key.name) for key in keys)
     return replace(inner, kind=DOUBLES, plain={}, keys=columns)
 

@@ -232,6 +232,24 @@ def test_a_part_of_a_group_does_not_fail_alone(shop: Shop, select: str) -> None:
     assert shop.ask(select) == (SCAN, 0)
 
 
+def test_a_query_that_is_read_twice_has_conditions_of_either(shop: Shop) -> None:
+    twice = ("with a as (select * from {s}.orders) select id from a where net > 2 and tax >= 0 "
+             "union all select id from a where tax > 2 and net >= 0")  # fmt: skip
+    assert shop.ask(twice) == ("metadata", 0)
+    shop.then("insert into {s}.orders values (9, 0, 'a', 3, 1, 4)")
+    assert shop.ask(twice) == ("added rows (1 of 4 files)", 1)
+
+
+def test_a_double_may_be_in_another_table(shop: Shop) -> None:
+    shop.then("create table {s}.others (id bigint) using iceberg",
+              "insert into {s}.others values (1000), (1001)")  # fmt: skip
+    both = ("select id from (select id from {s}.orders union all select id from {s}.others) x "
+            "group by id having count(*) > 1")  # fmt: skip
+    assert shop.ask(both) == (FIRST, 0)
+    shop.then("insert into {s}.orders (id) values (1000)")
+    assert shop.ask(both) == (SCAN, 1)
+
+
 def test_failing_rows_are_not_remembered_as_none(shop: Shop) -> None:
     bad = "insert into {s}.orders values (9, 0, 'a', 1, 1, 3)"
     shop.then(bad)
@@ -241,6 +259,9 @@ def test_failing_rows_are_not_remembered_as_none(shop: Shop) -> None:
     # No failure by a sum isn't no failing row.
     nothing = "sum(net) - sum(net)"
     assert [shop.ask(ROWS.replace("id", "net"), nothing) for _ in range(2)] == [(SCAN, 0)] * 2
+    nulls = "select shop from {s}.orders where id = 9"
+    shop.then("update {s}.orders set shop = null where id = 9")
+    assert [shop.ask(nulls, "count(shop)") for _ in range(2)] == [(SCAN, 0)] * 2
 
 
 def test_the_ledger_remembers_over_processes(
