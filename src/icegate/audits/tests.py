@@ -31,7 +31,8 @@ def is_question(sql: str) -> bool:
 def counted(proofs: Iterable[str], between: str) -> str:
     """Return how many proofs there are of each kind, whatever number of files each has read."""
     kinds = Counter(re.sub(r" \(\d.*", "", proof) for proof in proofs)
-    return between.join(f"{count} by {kind}" for kind, count in kinds.most_common())
+    most_first = sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
+    return between.join(f"{count} by {kind}" for kind, count in most_first)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_it_says_what_dbt_says(shop: DbtProject) -> None:
 def test_people_get_a_table_and_a_last_line(shop: DbtProject) -> None:
     ran = audit(shop, "--select", "unique_*", "--select", "only_spark_knows", "--explain")
     assert ran.exit_code == 0
-    assert ran.stdout.splitlines()[-1] == "2 pass · 1 by scan (spark), 1 by added rows"
+    assert ran.stdout.splitlines()[-1] == "2 pass · 1 by added rows, 1 by scan (spark)"
     assert "may mean something else there than to Spark" in ran.stdout, ran.stdout
 
 
