@@ -171,10 +171,10 @@ class IcegateConnectionManager(SparkConnectionManager):
             logger.debug(f"Error while opening a Spark session:\n{error}")
             raise FailedToConnectError(explain(error)) from error
 
-    def add_begin_query(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing: there are no transactions, and dbt-spark logs a line for each."""
+    def begin(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: there are no transactions, and dbt would open Spark to roll one back."""
 
-    add_commit_query = commit = rollback = add_begin_query
+    add_begin_query = add_commit_query = commit = rollback = begin
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
