@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from functools import cached_property
@@ -49,7 +50,7 @@ class Proofs:
         now = datetime.now(timezone.utc)
         try:
             ledger.keep_proofs(self.lake, [Proof(now, *found) for found in self._found.items()])
-        except CatalogError as error:
+        except (CatalogError, sqlite3.Error) as error:
             log.warning("the proofs of tests weren't kept: %s", error)
         self._found = {}
 
