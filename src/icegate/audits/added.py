@@ -167,7 +167,7 @@ def _bytes(file: DataFile, ids: Iterable[int]) -> int:
 
 
 def _between(schema: Any, keys: Iterable[str | None], files: Iterable[DataFile]) -> Any:
-    """Return what a row meets that has the same keys as one in the files, or raise."""
+    """Return what each row meets that has the keys of a row in the files, as far as bounds tell."""
     found = on.AlwaysTrue()
     for key in keys:
         field = schema.find_field(key, case_sensitive=False) if key else None

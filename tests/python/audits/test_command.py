@@ -51,14 +51,19 @@ models:
 def shop(tmp_path_factory: pytest.TempPathFactory, lake: Lake, spark: Any) -> DbtProject:
     """A project that was built; no test changes it."""
     project = DbtProject(tmp_path_factory.mktemp("audits") / "a project", lake, spark)
+    write_shop(project)
+    project.dbt("build")
+    return project
+
+
+def write_shop(project: DbtProject) -> None:
+    """Write two models, and tests of which each engine has some."""
     project.configure(models={"+materialized": "table"})
     for name, sql in MODELS.items():
         project.write(f"models/{name}.sql", sql)
     project.write("models/_models.yml", TESTS)
     of_spark = "select 1 from {{ ref('orders') }} where hash(id) = 0"
     project.write("tests/only_spark_knows.sql", of_spark)
-    project.dbt("build")
-    return project
 
 
 def audit(project: DbtProject, *options: str) -> Any:

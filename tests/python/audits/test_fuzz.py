@@ -54,5 +54,7 @@ def test_an_audit_says_what_spark_says(lake: Lake, spark: Any, random: Random) -
 @pytest.mark.long
 def test_the_cheap_proofs_were_tried() -> None:
     print(f"fuzz-audits: {proofs.total()} cases: {dict(proofs)}")
-    for proof in ("metadata", "added rows", "scan (duckdb)"):
-        assert proofs[proof] > CASES // 100, proof
+    assert proofs["metadata"] > CASES // 10
+    # What is proved on added rows DuckDB would have scanned otherwise.
+    assert proofs["scan (duckdb)"] + proofs["added rows"] > CASES // 20
+    assert proofs["added rows"] > CASES // 100

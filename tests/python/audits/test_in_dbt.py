@@ -10,7 +10,7 @@ import pytest
 import yaml
 from conftest import DbtProject
 
-from audits.test_command import MODELS, TESTS
+from audits.test_command import write_shop
 from icegate.audits.tests import counted
 from icegate.settings import Lake
 
@@ -39,12 +39,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, lake: Lake, spark: Any) -> Au
     """A project that was built with audits on; no test changes its tables."""
     folder = tmp_path_factory.mktemp("audits") / "a project"
     project = Audited(folder, lake, spark, audits=True)
-    project.configure(models={"+materialized": "table"})
-    for name, sql in MODELS.items():
-        project.write(f"models/{name}.sql", sql)
-    project.write("models/_models.yml", TESTS)
-    of_spark = "select 1 from {{ ref('orders') }} where hash(id) = 0"
-    project.write("tests/only_spark_knows.sql", of_spark)
+    write_shop(project)
     return project
 
 
