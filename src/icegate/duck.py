@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from icegate.catalog import CatalogEntry
 from icegate.errors import IcegateError
@@ -45,6 +47,69 @@ def show_table(database: Database, entry: CatalogEntry, snapshot_id: int | None 
         f"create or replace view {schema}.{name} as "
         f"select * from iceberg_scan({quoted(str(entry.metadata_file))}{at})"
     )
+
+
+class FileColumn(NamedTuple):
+    """A column of Parquet files: its field id, its name to give, and DuckDB's type."""
+
+    id: int
+    name: str
+    type: str
+
+
+def reading(columns: Iterable[FileColumn], files: Iterable[str]) -> str:
+    """Return the SQL that reads columns of Parquet files, null where a file doesn't have one."""
+    listed = [*columns]
+    names = ", ".join(f'"{column.name}"' for column in listed)
+    told = ", ".join(
+        f"{id}: {{name: {quoted(name)}, type: '{type}', default_value: null}}"
+        for id, name, type in listed
+    )
+    options = f"schema = map {{{told}}}, hive_partitioning = false"
+    paths = ", ".join(map(quoted, files))
+    return f"select {names} from read_parquet([{paths}], {options})"
+
+
+def read_parquet(columns: Iterable[FileColumn], files: Iterable[str]) -> list[tuple[Any, ...]]:
+    """Return the rows of Parquet files, moments in UTC; raises ``OSError``."""
+    with _alone() as database:
+        database.execute("set TimeZone = 'UTC'")
+        return database.execute(reading(columns, files)).fetchall()
+
+
+def write_parquet(file: Path, columns: Iterable[FileColumn], rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows, whose values are in the order of columns, to a new Parquet file.
+
+    There must be a row. Raises ``OSError``.
+    """
+    listed = [*columns]
+    # As text: a value that is bound makes DuckDB import pandas.
+    values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+    typed = ", ".join(f'cast("{name}" as {type}) as "{name}"' for _, name, type in listed)
+    names = ", ".join(f'"{column.name}"' for column in listed)
+    ids = ", ".join(f'"{column.name}": {column.id}' for column in listed)
+    with _alone() as database:
+        database.execute(
+            f"copy (select {typed} from (values {values}) as given({names}))"
+            f" to {quoted(str(file))} (format parquet, field_ids {{{ids}}})"
+        )
+
+
+@contextmanager
+def _alone() -> Iterator[Database]:
+    import duckdb
+
+    try:
+        with duckdb.connect() as database:
+            yield database
+    except duckdb.Error as error:
+        raise OSError(str(error)) from error
+
+
+def _literal(value: datetime | str | int | bool | None) -> str:
+    if value is None:
+        return "null"
+    return quoted(str(value)) if isinstance(value, str | datetime) else str(value)
 
 
 def shut_in(database: Database, lake: Lake, entries: Iterable[CatalogEntry]) -> None:

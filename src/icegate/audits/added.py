@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pyiceberg import expressions as pyiceberg_expressions
 from pyiceberg.conversions import from_bytes
-from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    ManifestContent,
-    ManifestEntry,
-    ManifestFile,
-)
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestFile
 from sqlglot import exp
 
 from icegate.audits.metadata import all_of, origins
+from icegate.audits.rows import Rows
 from icegate.audits.shape import DOUBLES, Shape, shape_of
 from icegate.audits.source import Source
-from icegate.audits.tree import Undecided
+from icegate.audits.tree import Undecided, column_names
 from icegate.gate.refs import Metadata
 
 on: Any = pyiceberg_expressions
-MAX_BYTES = 128 * 1024**2  # of columns in Parquet: their rows are held in memory
 
 
 class Known(NamedTuple):
@@ -49,9 +42,8 @@ class Known(NamedTuple):
 class Part(NamedTuple):
     """The rows that decide a test, ``read`` from so many files ``of`` all."""
 
-    tree: exp.Select  # which has other names for the tables of these rows
-    rows: dict[str, Any]  # as Arrow tables, by these names
-    whole: list[Source]  # tables that it reads as they are
+    tree: exp.Select  # which has other names for the tables of which it needs some rows only
+    tables: dict[str, Rows]
     read: int
     of: int
 
@@ -65,19 +57,20 @@ def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Kno
     for origin in origins(failing):  # of a CTE that is read twice each row may meet either
         met[id(origin.table)] = [] if id(origin.table) in met else origin.conditions
     since = {source.table.name.lower(): Since(source, known) for source in sources}
-    part = Part(tree, {}, [], 0, 0)
+    part = Part(tree, {}, 0, 0)
+    names = column_names(tree)
     for node in shape.grown:
         grown = since[_name(node)]
         if not grown.lost_no_row():
             raise Undecided(f"{_name(node)}, in which rows are looked up, has lost some")
-        part.whole.append(grown.source)
-    names = {column.name.lower() for column in tree.find_all(exp.Column)}
+        part.tables[grown.source.table.name] = Rows(grown.source, names)
     for node in {id(node): node for node in shape.tables}.values():
-        table, name = since[_name(node)], f"icegate_added_{len(part.rows)}"
-        chosen = table.deciding(shape, all_of(met.get(id(node), [])))
-        part.rows[name] = table.rows(chosen, names)
+        table, name = since[_name(node)], f"icegate_added_{len(part.tables)}"
+        rows = table.deciding(shape, all_of(met.get(id(node), [])), names)
+        part.tables[name] = rows
         node.replace(exp.alias_(exp.to_table(name), node.alias_or_name, table=True, quoted=True))
-        part = part._replace(read=part.read + len(chosen), of=part.of + table.source.total_files)
+        read = len(rows.files or ()) + len(rows.alike)
+        part = part._replace(read=part.read + read, of=part.of + table.source.total_files)
     return part
 
 
@@ -120,39 +113,18 @@ class Since:
         lost = self._paths(self.gone, data) - self._paths(self.new, data)
         return not lost and self._paths(self.new, deletes) == self._paths(self.gone, deletes)
 
-    def deciding(self, shape: Shape, row_filter: Any) -> list[DataFile]:
-        """Return the data files in which failing rows of a query can be."""
+    def deciding(self, shape: Shape, row_filter: Any, columns: Collection[str]) -> Rows:
+        """Return the rows among which failing rows of a query are."""
         old = self._paths(self.gone, ManifestContent.DATA)
         added = [f for f in self.files.data(row_filter, self.new) if f.file_path not in old]
         if shape.kind != DOUBLES or not added:
-            return added
-        among = on.And(row_filter, _between(self.files.metadata.schema(), shape.keys, added))
+            return Rows(self.source, columns, added)
+        keys = [key for key in shape.keys if key]
+        among = on.And(row_filter, _between(self.files.metadata.schema(), keys, added))
         paths = {file.file_path for file in added}
         everywhere = self.files.data(among, self.files.manifests)
         alike = [file for file in everywhere if file.file_path not in paths]
-        if len(alike) > len(added) and len(alike) * 2 > self.source.total_files:
-            raise Undecided(f"keys like the new ones may be in {len(alike)} older files")
-        return added + alike
-
-    def rows(self, chosen: Iterable[DataFile], names: Iterable[str]) -> Any:
-        """Return rows of some data files, without deleted ones, as an Arrow table."""
-        schema = self.files.metadata.schema()
-        wanted = [name for name in schema.column_names if name.lower() in names]
-        wanted = wanted or schema.column_names[:1]
-        ids = [schema.find_field(name).field_id for name in wanted]
-        size = sum(_bytes(file, ids) for file in chosen)
-        if size > MAX_BYTES:
-            raise Undecided(f"{size / 1024**2:,.0f} MiB have to be read")
-        paths = {file.file_path for file in chosen}
-
-        def is_read(entry: ManifestEntry) -> bool:
-            file = entry.data_file
-            return file.content != DataFileContent.DATA or file.file_path in paths
-
-        tasks = self.files.planner().plan_files(self.files.manifests, is_read)
-        columns = schema.select(*wanted)
-        scan = ArrowScan(self.files.metadata, self.files.io, columns, on.AlwaysTrue())
-        return scan.to_table(tasks)
+        return Rows(self.source, columns, added, alike, keys)
 
     def _paths(self, manifests: Iterable[ManifestFile], content: ManifestContent) -> Counter[str]:
         """Count the live files; deletion vectors share one."""
@@ -160,19 +132,11 @@ class Since:
         return Counter(entry.data_file.file_path for listed in entries for entry in listed)
 
 
-def _bytes(file: DataFile, ids: Iterable[int]) -> int:
-    """Return how much of a file some columns are, or how much it is if it doesn't say."""
-    sizes = [(file.column_sizes or {}).get(id) for id in ids]
-    return file.file_size_in_bytes if None in sizes else sum(filter(None, sizes))
-
-
-def _between(schema: Any, keys: Iterable[str | None], files: Iterable[DataFile]) -> Any:
+def _between(schema: Any, keys: Iterable[str], files: Iterable[DataFile]) -> Any:
     """Return what each row meets that has the keys of a row in the files, as far as bounds tell."""
     found = on.AlwaysTrue()
     for key in keys:
-        field = schema.find_field(key, case_sensitive=False) if key else None
-        if field is None:
-            continue
+        field = schema.find_field(key, case_sensitive=False)
         both = [b.get(field.field_id) for f in files for b in (f.lower_bounds, f.upper_bounds)]
         bounds = [bound for bound in both if bound is not None]
         if len(bounds) < len(both):

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
 from icegate.audits.added import part_of
 from icegate.audits.metadata import files_with, origins
-from icegate.audits.points import Point
 from icegate.audits.proofs import Proofs
-from icegate.audits.scan import UNLIKE, DuckDB, scannable
+from icegate.audits.rows import Rows
+from icegate.audits.scan import UNLIKE, DuckDB
 from icegate.audits.source import Source, source_of
-from icegate.audits.tree import Undecided, check_plain, parsed, resolved, table_names
+from icegate.audits.tree import (
+    Undecided,
+    check_plain,
+    column_names,
+    parsed,
+    resolved,
+    table_names,
+)
 from icegate.catalog import list_relations, read_metadata
+from icegate.dialect import to_duckdb
 from icegate.gate.store import StoredTable
 from icegate.settings import Lake
+
+if TYPE_CHECKING:
+    from icegate.audits.points import Point  # with all of the gate
 
 
 class Asked(NamedTuple):
@@ -140,11 +151,14 @@ class Prover:
             raise Undecided("it isn't known to have had no failing row")
         check_plain(asked.tree, UNLIKE)
         part = part_of(asked.tree, asked.sources, known)
-        rows = self.duckdb.run(scannable(part.tree, part.whole), part.whole, part.rows)
+        rows = self.duckdb.run(to_duckdb(part.tree, 0), part.tables)
         return rows, f" ({part.read} of {part.of} files)"
 
     def _by_scan(self, asked: Asked) -> Found:
-        return self.duckdb.run(scannable(asked.tree, asked.sources), asked.sources), ""
+        check_plain(asked.tree, UNLIKE)
+        names = column_names(asked.tree)
+        tables = {source.table.name: Rows(source, names) for source in asked.sources}
+        return self.duckdb.run(to_duckdb(asked.tree, 0), tables), ""
 
 
 def _counts_rows(tree: exp.Select) -> bool:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import duckdb
-from sqlglot import exp
 
+from icegate.audits.rows import MAX_BYTES, Rows
 from icegate.audits.source import Source
-from icegate.audits.tree import Undecided, check_plain
+from icegate.audits.tree import Undecided
 from icegate.catalog import list_relations
-from icegate.dialect import to_duckdb
 from icegate.duck import open_duckdb, quoted, show_table, shut_in
 from icegate.gate import refs
 from icegate.settings import Lake
-
-# More than that is for Spark to read: on a cluster it has more machines than this one.
-MAX_BYTES = 4 * 1024**3
 
 MEMORY = "1GB"  # what it needs beyond goes to the disk
 # DuckDB leaves out files by bounds that NaN isn't in, though it is greater than all numbers, and
@@ -27,59 +22,78 @@ UNLIKE = ("double",)
 
 
 class DuckDB:
-    """A database that shows the tables of queries, each as of a snapshot."""
+    """Two databases for the queries of tests: one reads Parquet files, the other Iceberg tables."""
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self._shown: dict[str, tuple[str, int | None]] = {}  # what its views are of, by name
+        self._ids: dict[str, set[int]] = {}  # in a Parquet file, by its path
 
     @cached_property
-    def small(self) -> duckdb.DuckDBPyConnection:
-        """A database that reads no table: it opens in no time."""
-        return open_duckdb(self.lake, [])
+    def parquet(self) -> duckdb.DuckDBPyConnection:
+        """The one without extensions: it opens in no time."""
+        return self._opened(open_duckdb(self.lake, []))
 
     @cached_property
-    def database(self) -> duckdb.DuckDBPyConnection:
-        """The database, opened when the first query needs it."""
-        opened = open_duckdb(self.lake)
-        opened.execute(f"set memory_limit = '{MEMORY}'")
-        opened.execute(f"set temp_directory = {quoted(str(self.lake.home / 'duckdb'))}")
-        shut_in(opened, self.lake, list_relations(self.lake))
-        return opened
+    def iceberg(self) -> duckdb.DuckDBPyConnection:
+        """The one with the Iceberg extension."""
+        return self._opened(open_duckdb(self.lake))
 
-    def run(
-        self, sql: str, sources: Sequence[Source] = (), rows: Mapping[str, Any] | None = None
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query of DuckDB's on these tables; raises ``Undecided``.
+    def _opened(self, database: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        database.execute(f"set memory_limit = '{MEMORY}'")
+        database.execute(f"set temp_directory = {quoted(str(self.lake.home / 'duckdb'))}")
+        shut_in(database, self.lake, list_relations(self.lake))
+        return database
 
-        ``rows`` are Arrow tables, by the name that the query has for them.
+    def run(self, sql: str, tables: Mapping[str, Rows] | None = None) -> list[tuple[object, ...]]:
+        """Return the rows of a query of DuckDB's on these tables, `schema.name` or `name`.
+
+        Raises ``Undecided``.
         """
-        database = self.database if sources else self.small
+        tables = tables or {}
         try:
-            for name, table in (rows or {}).items():
-                database.register(name, table)
-            for source in sources:
-                version = source.entry.metadata_location, source.snapshot_id
-                if self._shown.get(source.table.name) != version:
-                    show_table(self.database, source.entry, source.snapshot_id)
-                    self._shown[source.table.name] = version
-            return database.execute(sql).fetchall()
+            try:
+                queries = {n: rows.in_parquet(self._ids_in) for n, rows in tables.items()}
+            except Undecided:
+                return self._on_iceberg(sql, tables)
+            for name, query in queries.items():
+                show(self.parquet, name, query)
+            return self.parquet.execute(sql).fetchall()
         except duckdb.Error as error:
             raise Undecided(f"DuckDB: {str(error).splitlines()[0]}") from error
-        finally:
-            for name in rows or {}:
-                database.unregister(name)
+
+    def _on_iceberg(self, sql: str, tables: Mapping[str, Rows]) -> list[tuple[object, ...]]:
+        for name, rows in tables.items():
+            if rows.files is None:
+                check_readable(rows.source)
+                show_table(self.iceberg, rows.source.entry, rows.source.snapshot_id)
+            else:
+                self.iceberg.register(name, rows.in_arrow())
+        return self.iceberg.execute(sql).fetchall()
+
+    def _ids_in(self, paths: Sequence[str]) -> Iterator[set[int]]:
+        """Yield the field ids that each Parquet file has."""
+        new = [path for path in paths if path not in self._ids]
+        if new:
+            listed = ", ".join(map(quoted, new))
+            asked = f"select file_name, field_id from parquet_schema([{listed}])"
+            found: dict[str, set[int]] = {path: set() for path in new}
+            for path, id in self.parquet.execute(asked).fetchall():
+                found[path].add(id)
+            self._ids |= found
+        return (self._ids[path] for path in paths)
 
 
-def scannable(tree: exp.Select, sources: Iterable[Source]) -> str:
-    """Return a resolved query in DuckDB's SQL, which returns what Spark does; or raise."""
-    check_plain(tree, UNLIKE)
-    for source in sources:
-        _check(source)
-    return to_duckdb(tree, 0)
+def show(database: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
+    """Make a view of a query, `schema.name` or `name`."""
+    schema, _, own = name.rpartition(".")
+    if schema:
+        database.execute(f'create schema if not exists "{schema}"')
+    place = f'"{schema}".' if schema else ""
+    database.execute(f'create or replace view {place}"{own}" as {query}')
 
 
-def _check(source: Source) -> None:
+def check_readable(source: Source) -> None:
+    """Raise ``Undecided`` unless DuckDB's Iceberg extension reads a table as Spark does."""
     metadata = source.table.metadata
     found = refs.snapshot(metadata, source.snapshot_id)
     if found is None:

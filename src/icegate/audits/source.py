@@ -14,8 +14,8 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from icegate.audits.tree import Undecided
 from icegate.catalog import CatalogEntry
+from icegate.files import LocalFiles
 from icegate.gate import refs
-from icegate.gate.ledger import local_files
 from icegate.gate.refs import Metadata
 from icegate.gate.store import StoredTable
 
@@ -64,10 +64,21 @@ class Files:
     """The files of a table at a snapshot, as PyIceberg plans to read them."""
 
     def __init__(self, source: Source) -> None:
-        self.metadata, self.io = TableMetadataUtil.parse_obj(source.table.metadata), local_files()
+        self.metadata, self.io = TableMetadataUtil.parse_obj(source.table.metadata), LocalFiles()
         self._read: dict[str, Any] = {}
         self._keeps = source.total_files <= KEPT
         self.manifests = self.manifests_at(source.snapshot_id)
+
+    @cached_property
+    def has_deletes(self) -> bool:
+        """Tell whether the snapshot has delete files."""
+        deletes = (m for m in self.manifests if m.content == ManifestContent.DELETES)
+        return any(m.has_added_files() or m.has_existing_files() for m in deletes)
+
+    @cached_property
+    def all_data(self) -> list[DataFile]:
+        """All data files of the snapshot."""
+        return self.data(AlwaysTrue(), self.manifests)
 
     def manifests_at(self, snapshot_id: int | None) -> list[ManifestFile]:
         """Return the manifests of a snapshot; none where the table had no rows yet."""

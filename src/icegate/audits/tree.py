@@ -78,6 +78,11 @@ def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:
         raise Undecided("its columns can't be told apart") from error
 
 
+def column_names(tree: exp.Expr) -> set[str]:
+    """Return the names of all columns in a query, of whatever table, in lower case."""
+    return {column.name.lower() for column in tree.find_all(exp.Column)}
+
+
 def entered(query: exp.Expr, ctes: Ctes) -> tuple[exp.Expr, Ctes]:
     """Return what a subquery stands for, and the CTEs that it sees."""
     while isinstance(query, exp.Subquery):

@@ -50,9 +50,12 @@ class _Auditor:
 
     def __init__(self, lake: Lake, name: str | None) -> None:
         from icegate.audits.answer import Prover
-        from icegate.audits.points import points
 
-        self.lake, self.points = lake, points(lake, name) if name else {}
+        self.lake, self.points = lake, dict[str, Any]()
+        if name:
+            from icegate.audits.points import points
+
+            self.points = points(lake, name)
         self.prover = Prover(lake, self.points)
 
     def result(self, test: Any) -> dict[str, Any]:

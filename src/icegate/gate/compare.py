@@ -9,7 +9,6 @@ from icegate.errors import GateError
 from icegate.gate import ledger, refs
 from icegate.gate.candidates import candidates, read_lake
 from icegate.gate.decision import survey
-from icegate.gate.ledger import local_files
 from icegate.gate.publish import reports_of
 from icegate.gate.refs import MAIN, Metadata
 from icegate.gate.releases import check_idle, find, open_builds, prepare
@@ -137,7 +136,9 @@ def _changed_files(old: Metadata | None, new: Metadata | None) -> tuple[int, int
     """Return how many files a snapshot has that another lacks, and the other way round."""
     from pyiceberg.manifest import read_manifest_list
 
-    files = local_files()
+    from icegate.files import LocalFiles
+
+    files = LocalFiles()
     lists = [
         {m.manifest_path: m for m in read_manifest_list(files.new_input(s["manifest-list"]))}
         if s

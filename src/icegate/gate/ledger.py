@@ -1,4 +1,4 @@
-"""The gate's ledger: what became of each build, in two Iceberg tables of the lake's own catalog.
+"""The gate's ledger: what became of each build, in Iceberg tables of the lake's own catalog.
 
 PyIceberg writes and reads the rows; it's imported where it's used, as that takes longest of all.
 """
@@ -9,23 +9,25 @@ import getpass
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass, fields
 from datetime import datetime, timedelta, timezone
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icegate.catalog import list_relations, local_path, read_metadata
+from icegate.duck import FileColumn, read_parquet, write_parquet
 from icegate.errors import CatalogError
 from icegate.gate.refs import Metadata
 from icegate.gate.store import Moved, Step, StoredTable, make_namespace, move, write_new
 from icegate.settings import Lake
 
 if TYPE_CHECKING:
-    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.metadata import TableMetadata
 
 NAMESPACE = "icegate"
 VERSION = "icegate.ledger-version"
@@ -77,6 +79,7 @@ class Proof:
 
 ROWS: dict[str, Any] = {"releases": Event, "release_tables": ReleaseTable, "proofs": Proof}
 TYPES = {"datetime": "timestamptz", "str": "string", "int": "long", "bool": "boolean"}
+OF_DUCKDB = {"timestamptz": "timestamptz", "string": "varchar", "long": "bigint", "boolean": "bool"}
 
 
 def stage(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = ()) -> list[Step]:
@@ -88,13 +91,13 @@ def stage(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = 
     return _write(lake, rows)
 
 
-def _write(lake: Lake, rows: Mapping[str, Sequence[Any]], *, instead: bool = False) -> list[Step]:
+def _write(lake: Lake, rows: Mapping[str, Sequence[Any]]) -> list[Step]:
     with _explained(lake, "write"):
         stored = _stored(lake)
         if not rows.keys() <= stored.keys():
             make_namespace(lake, NAMESPACE)
         return [
-            stored[name].write(_add(name, stored[name].metadata, added, instead))
+            stored[name].write(_add(name, stored[name].metadata, added))
             if name in stored
             else write_new(NAMESPACE, name, _add(name, _empty(lake.warehouse, name), added))
             for name, added in rows.items()
@@ -115,12 +118,18 @@ def keep_proofs(lake: Lake, proofs: Sequence[Proof]) -> None:
     while True:
         others = [p for p in read_proofs(lake) if p.question not in asked and p.at > oldest]
         with suppress(Moved):
-            return move(lake, _write(lake, {"proofs": [*others, *proofs]}, instead=True))
+            return move(lake, _write(lake, {"proofs": [*others, *proofs]}))
 
 
 def read_proofs(lake: Lake) -> list[Proof]:
     """Return the last proof of each question."""
-    return _read(lake, "proofs", "question is not null")
+    with _explained(lake, "read"):
+        stored = _stored(lake).get("proofs")
+        if stored is None:
+            return []
+        table = _open("proofs", stored.metadata)
+        paths = [str(local_path(task.file.file_path)) for task in table.scan().plan_files()]
+        return [Proof(*row) for row in read_parquet(_columns(table.metadata), paths)]
 
 
 def read_events(lake: Lake, build: str | None = None) -> list[Event]:
@@ -175,12 +184,12 @@ def _newest() -> int:
     return len(MIGRATIONS) + 1
 
 
-def _add(name: str, metadata: Metadata, rows: Sequence[Any], instead: bool = False) -> Metadata:
-    """Write rows, maybe instead of all others, and return the metadata of the table with them."""
-    import pyarrow as pa
+def _add(name: str, metadata: Metadata, rows: Sequence[Any]) -> Metadata:
+    """Write rows, of proofs instead of all others; return the metadata of the table with them."""
     from pyiceberg.table.update.snapshot import ExpireSnapshots
 
-    properties, txn = metadata["properties"], _open(name, metadata).transaction()
+    table, properties = _open(name, metadata), metadata["properties"]
+    txn = table.transaction()
     for migrate in MIGRATIONS[int(properties[VERSION]) - 1 :]:
         migrate(txn, name)
     last = max(
@@ -189,11 +198,47 @@ def _add(name: str, metadata: Metadata, rows: Sequence[Any], instead: bool = Fal
     txn.set_properties({VERSION: str(_newest()), LAST_RELEASE: str(last)})
     # The last snapshot has all rows there ever were. Files stay, for whoever is reading them.
     ExpireSnapshots(txn).older_than(datetime.now(timezone.utc)).commit()
-    schema = txn.table_metadata.schema().as_arrow()
-    (txn.overwrite if instead else txn.append)(
-        pa.Table.from_pylist([asdict(row) for row in rows], schema=schema)
-    )
+    if name == "proofs":
+        _replace(txn, (task.file for task in table.scan().plan_files()), rows)
+    else:
+        _append(txn, rows)
     return {**json.loads(txn.table_metadata.model_dump_json()), "metadata-log": []}
+
+
+def _append(txn: Transaction, rows: Sequence[Any]) -> None:
+    import pyarrow as pa
+
+    schema = txn.table_metadata.schema().as_arrow()
+    txn.append(pa.Table.from_pylist([asdict(row) for row in rows], schema=schema))
+
+
+def _replace(txn: Transaction, old: Iterable[DataFile], rows: Sequence[Any]) -> None:
+    """Write rows in the place of all others, without Arrow: its import takes most of an audit."""
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    location = f"{txn.table_metadata.location}/data/{uuid.uuid4()}.parquet"
+    path = local_path(location)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_parquet(path, _columns(txn.table_metadata), (astuple(row) for row in rows))
+    written = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=location,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=len(rows),
+        file_size_in_bytes=path.stat().st_size,
+        spec_id=txn.table_metadata.default_spec_id,
+    )
+    with txn.update_snapshot().overwrite() as update:
+        for file in old:
+            update.delete_data_file(file)
+        update.append_data_file(written)
+
+
+def _columns(metadata: TableMetadata) -> list[FileColumn]:
+    fields = metadata.schema().fields
+    return [FileColumn(f.field_id, f.name, OF_DUCKDB[str(f.field_type)]) for f in fields]
 
 
 def _read(lake: Lake, name: str, where: str) -> list[Any]:
@@ -231,23 +276,10 @@ def _open(name: str, metadata: Metadata) -> Table:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadataUtil
 
+    from icegate.files import LocalFiles
+
     parsed = TableMetadataUtil.parse_obj(metadata)
-    return Table((name,), parsed, "", local_files(), NoopCatalog("lake"))
-
-
-@cache
-def local_files() -> FileIO:
-    """Return what PyIceberg reads and writes files with."""
-    from pyiceberg.io.pyarrow import PyArrowFileIO
-
-    class LocalFiles(PyArrowFileIO):
-        """Paths as Iceberg writes them: PyIceberg takes `#` and `?` for parts of an address."""
-
-        @staticmethod
-        def parse_location(location: str, properties: Any = None) -> tuple[str, str, str]:
-            return "file", "", str(local_path(location))
-
-    return LocalFiles()
+    return Table((name,), parsed, "", LocalFiles(), NoopCatalog("lake"))
 
 
 @contextmanager

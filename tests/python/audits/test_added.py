@@ -92,7 +92,14 @@ ADDED = {
         DOUBLES, "insert into {s}.orders (id) values (205)", "added rows (2 of 4 files)", 1,
     ),
     "keys from anywhere": (
-        DOUBLES, "insert into {s}.orders (id) select id * 147 from range(0, 3, 1, 1)", SCAN, 3,
+        DOUBLES, "insert into {s}.orders (id) select id * 147 from range(0, 3, 1, 1)",
+        "added rows (4 of 4 files)", 3,
+    ),
+    "keys with nulls": (
+        "select id, shop from {s}.orders group by id, shop having count(*) > 1",
+        "insert into {s}.orders (id, shop) select /*+ coalesce(1) */ * from "
+        "values (-1, null), (-1, null), (5, 2), (5, 1)",
+        "added rows (2 of 4 files)", 2,
     ),
     "a child with a parent": (CHILDREN, GOOD_ROWS, "added rows (1 of 4 files)", 0),
     "an orphan": (CHILDREN, "insert into {s}.orders (id, shop) values (1, 7)",

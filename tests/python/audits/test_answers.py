@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ UNDECIDED = {
     "a condition on another table": (
         "select a.id from {s}.orders a left join {s}.nothing b on a.id = b.id "
         "where b.id is null",
-        "spark", 5,
+        "scan (duckdb)", 5,
     ),
     "a condition after an aggregate": (
         "with a as (select status, count(*) as amount from {s}.orders group by status) "
@@ -194,6 +195,39 @@ def test_old_files_lack_a_new_column(audited: Audited, spark: Any) -> None:
     assert audited(f"select id from {table} where name is null") == ("spark", 1)
     spark.sql(f"insert into {table} values (2, 'b')")
     assert audited(f"select id from {table} where name is null") == ("scan (duckdb)", 1)
+
+
+def test_a_file_may_lack_what_its_partition_tells(
+    audited: Audited, spark: Any, tmp_path: Path
+) -> None:
+    rows = spark.sql("select * from values (1, 'a'), (2, 'b'), (3, 'b') as rows(id, kind)")
+    rows.write.partitionBy("kind").parquet(str(tmp_path / "hive"))
+    table = f"{audited.schema}.taken_over"
+    spark.sql(f"create table {table} (id int, kind string) using iceberg partitioned by (kind)")
+    spark.sql(f"call system.add_files('{table}', '`parquet`.`{tmp_path}/hive`')")
+    assert audited(f"select id from {table} where kind is null or id < 0")[1] == 0
+    assert audited(f"select kind from {table} group by kind having count(*) > 1")[1] == 1
+
+
+def test_files_are_read_by_their_own_names(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.patterns"
+    spark.sql(f"create table {table} (id bigint, kind string) using iceberg partitioned by (kind)")
+    spark.sql(f"insert into {table} values (1, '*'), (2, 'a'), (3, 'b=c'), (4, '[ab]')")
+    doubles = "select id from {t} where kind <> 'z' group by id having count(*) > 1"
+    assert audited(doubles.format(t=table)) == ("scan (duckdb)", 0)
+
+
+def test_columns_are_read_by_their_ids(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.renamed"
+    spark.sql(f"create table {table} (id int, a string, b string) using iceberg")
+    spark.sql(f"insert into {table} values (1, 'x', null), (1, 'y', null)")
+    spark.sql(f"alter table {table} rename column a to c")
+    spark.sql(f"alter table {table} rename column b to a")
+    spark.sql(f"alter table {table} alter column id type bigint")
+    spark.sql(f"alter table {table} alter column c first")
+    missing = f"select id from {table} where a is null or id = 5"
+    assert audited(missing) == ("scan (duckdb)", 2)
+    assert audited(f"select id from {table} group by id having count(*) > 1")[1] == 1
 
 
 def test_without_metrics_a_scan_tells(audited: Audited, spark: Any) -> None:

@@ -21,6 +21,7 @@ from conftest import make_home
 from icegate.catalog import list_namespaces, list_relations, open_catalog, read_metadata
 from icegate.cli.query import parse, run_on_duckdb
 from icegate.errors import CatalogError
+from icegate.files import LocalFiles
 from icegate.gate import ledger
 from icegate.gate.ledger import Event, ReleaseTable
 from icegate.gate.store import Moved, move
@@ -161,7 +162,7 @@ def test_a_hundred_appends_keep_it_small(own_lake: Lake) -> None:
     assert entry.metadata_file.stat().st_size < 10_000
     current = open_catalog(own_lake).load_table("icegate.releases").current_snapshot()
     assert current is not None
-    assert len(current.manifests(ledger.local_files())) < 30
+    assert len(current.manifests(LocalFiles())) < 30
     assert ledger.read_events(own_lake) == [event(number) for number in range(1, 101)]
 
 

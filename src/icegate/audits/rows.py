@@ -1,0 +1,130 @@
+"""Rows of a table for DuckDB: straight from its Parquet files where Iceberg would add nothing.
+
+That is so where no delete file touches them and each file has each column by its field id: then
+none is renamed, of a partition's value, of a default, or matched by name. It takes neither DuckDB's
+extension nor Arrow, which cost more to load than a small batch to read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
+from pyiceberg.types import NestedField
+
+from icegate.audits.source import Source
+from icegate.audits.tree import Undecided
+from icegate.catalog import local_path
+from icegate.duck import FileColumn, reading
+
+# More than that is for Spark to read: on a cluster it has more machines than this one.
+MAX_BYTES = 4 * 1024**3
+IN_MEMORY = 128 * 1024**2  # in Parquet, of rows that are held as Arrow
+FILES = 10_000  # to name one by one
+
+TYPES = {
+    **{"int": "integer", "long": "bigint", "float": "float", "double": "double"},
+    **{"string": "varchar", "boolean": "boolean", "date": "date"},
+    **{"timestamp": "timestamp", "timestamptz": "timestamptz"},
+}
+DECIMAL = re.compile(r"decimal\(\d+, \d+\)")
+PATTERN = re.compile(r"[*?\[]")  # DuckDB takes such a path for those of many files
+
+Ids = Callable[[Sequence[str]], Iterable[set[int]]]  # the field ids in each of some Parquet files
+
+
+class Rows(NamedTuple):
+    """Some columns of a table's rows: those of ``files``, and of ``alike`` where keys are equal.
+
+    Without ``files`` they are all rows of the snapshot.
+    """
+
+    source: Source
+    columns: Collection[str]  # in lower case
+    files: Sequence[DataFile] | None = None
+    alike: Sequence[DataFile] = ()
+    keys: Sequence[str] = ()
+
+    def fields(self) -> list[NestedField]:
+        """Return the columns as the table has them now, at least one."""
+        fields = self.source.files.metadata.schema().fields
+        return [field for field in fields if field.name.lower() in self.columns] or [fields[0]]
+
+    def in_parquet(self, ids: Ids) -> str:
+        """Return these rows as a query on Parquet files, or raise ``Undecided``."""
+        fields = self.fields()
+        columns = [FileColumn(field.field_id, field.name, _type(field)) for field in fields]
+        if self.files is None and self.source.total_files > FILES:
+            raise Undecided("it has too many files")
+        files = self.source.files.all_data if self.files is None else self.files
+        chosen = [*files, *self.alike]
+        self._check(chosen, fields)
+        if self.source.files.has_deletes and any(task.delete_files for task in self._tasks(chosen)):
+            raise Undecided("it has deleted rows")
+        paths = {file.file_path: _path(file) for file in chosen}
+        wanted = {column.id for column in columns}
+        if not all(wanted <= found for found in ids(list(paths.values()))):
+            raise Undecided("it has files without one of the columns")
+        if not files:
+            nulls = (f'cast(null as {column.type}) as "{column.name}"' for column in columns)
+            return f"select {', '.join(nulls)} where false"
+        added = reading(columns, (paths[file.file_path] for file in files))
+        if not self.alike:
+            return added
+        alike = reading(columns, (paths[file.file_path] for file in self.alike))
+        equal = " and ".join(f'a."{k}" is not distinct from b."{k}"' for k in self.keys) or "true"
+        same = f"exists (select 1 from ({added}) b where {equal})"
+        return f"{added} union all select * from ({alike}) a where {same}"
+
+    def in_arrow(self) -> Any:
+        """Return these rows as an Arrow table, or raise ``Undecided``; all of what is alike."""
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import ArrowScan  # imports pandas, too: most of a second
+
+        chosen, fields, files = [*(self.files or ()), *self.alike], self.fields(), self.source.files
+        self._check(chosen, fields, IN_MEMORY)
+        columns = files.metadata.schema().select(*(field.name for field in fields))
+        scan = ArrowScan(files.metadata, files.io, columns, AlwaysTrue())
+        return scan.to_table(self._tasks(chosen))
+
+    def _tasks(self, chosen: Iterable[DataFile]) -> Iterable[Any]:
+        paths = {file.file_path for file in chosen}
+
+        def is_read(entry: ManifestEntry) -> bool:
+            file = entry.data_file
+            return file.content != DataFileContent.DATA or file.file_path in paths
+
+        return self.source.files.planner().plan_files(self.source.files.manifests, is_read)
+
+    @staticmethod
+    def _check(
+        chosen: Iterable[DataFile], fields: Iterable[NestedField], at_most: int = MAX_BYTES
+    ) -> None:
+        size = sum(_bytes(file, [field.field_id for field in fields]) for file in chosen)
+        if size > at_most:
+            raise Undecided(f"{size / 1024**2:,.0f} MiB have to be read")
+
+
+def _type(field: NestedField) -> str:
+    """Return DuckDB's type of a column."""
+    told = str(field.field_type)
+    if told in TYPES:
+        return TYPES[told]
+    if DECIMAL.fullmatch(told):
+        return told
+    raise Undecided(f"it has a column of type {told}")
+
+
+def _path(file: DataFile) -> str:
+    path = str(local_path(file.file_path))
+    if PATTERN.search(path):
+        raise Undecided("it has a file whose name is a pattern")
+    return path
+
+
+def _bytes(file: DataFile, ids: Iterable[int]) -> int:
+    """Return how much of a file some columns are, or how much it is if it doesn't say."""
+    sizes = [(file.column_sizes or {}).get(id) for id in ids]
+    return file.file_size_in_bytes if None in sizes else sum(filter(None, sizes))
