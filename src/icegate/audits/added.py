@@ -1,8 +1,9 @@
-"""Prove a test on the rows that came since it last had no failing row.
+"""Prove a test on the rows that came since it was last asked.
 
 Sound where three things hold of each table: its columns have the same field ids and types; each
 delete file of before is still there, so that no row came back; and the test's query has a shape in
-which old rows can't fail (see `shape`). A table that was made anew has no such snapshot any more.
+which old rows can't fail anew (see `shape`). Where some failed, they still do if no row went away.
+A table that was made anew has no such snapshot any more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sqlglot import exp
 
 from icegate.audits.metadata import all_of, origins
 from icegate.audits.rows import Rows
-from icegate.audits.shape import DOUBLES, Shape, shape_of
+from icegate.audits.shape import DOUBLES, ROWS, Shape, shape_of
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided, column_names
 from icegate.gate.refs import Metadata
@@ -28,7 +29,7 @@ on: Any = pyiceberg_expressions
 
 
 class Known(NamedTuple):
-    """A table as a test read it when it had no failing row."""
+    """A table as a test read it when it was last asked."""
 
     snapshot_id: int | None
     columns: str
@@ -48,8 +49,13 @@ class Part(NamedTuple):
     of: int
 
 
-def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Known]) -> Part:
-    """Return the rows which decide a resolved query, or raise ``Undecided``."""
+def part_of(
+    tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Known], failures: int
+) -> Part:
+    """Return the rows which decide a resolved query, or raise ``Undecided``.
+
+    ``failures`` are the failing rows that it had of the known tables.
+    """
     tree = tree.copy()
     failing = tree.args["from_"].this
     shape = shape_of(failing)
@@ -57,6 +63,8 @@ def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Kno
     for origin in origins(failing):  # of a CTE that is read twice each row may meet either
         met[id(origin.table)] = [] if id(origin.table) in met else origin.conditions
     since = {source.table.name.lower(): Since(source, known) for source in sources}
+    if failures:
+        _carry(failures, tree, shape, since)
     part = Part(tree, {}, 0, 0)
     names = column_names(tree)
     for node in shape.grown:
@@ -74,6 +82,21 @@ def part_of(tree: exp.Select, sources: Iterable[Source], known: Mapping[str, Kno
     return part
 
 
+def _carry(failures: int, tree: exp.Select, shape: Shape, since: Mapping[str, Since]) -> None:
+    """Add the failing rows of before to those that a query counts, if they all still fail."""
+    if shape.kind != ROWS:
+        raise Undecided(f"it had {failures} failing groups, which new rows may belong to")
+    grown = {_name(node) for node in shape.grown}
+    for name, table in since.items():
+        if not (table.is_same() if name in grown else table.lost_no_row()):
+            raise Undecided(f"it had {failures} failing rows, and some of {name} changed since")
+    for count in [node for item in tree.expressions for node in item.find_all(exp.AggFunc)]:
+        if not isinstance(count.this, exp.Star):
+            raise Undecided(f"more than a count is asked of its {failures} failing rows")
+        more = exp.Add(this=count.copy(), expression=exp.Literal.number(failures))
+        count.replace(exp.Paren(this=more))
+
+
 def _name(node: exp.Table) -> str:
     return f"{node.db}.{node.name}".lower()
 
@@ -87,7 +110,7 @@ def _columns(metadata: Metadata) -> str:
 
 
 class Since:
-    """What became of a table since a test had no failing row."""
+    """What became of a table since a test was last asked."""
 
     def __init__(self, source: Source, all_known: Mapping[str, Known]) -> None:
         name, now = source.table.name, Known.of(source)
@@ -106,6 +129,10 @@ class Since:
             self.new, ManifestContent.DELETES
         ):
             raise Undecided(f"rows of {name} that were deleted may have come back")
+
+    def is_same(self) -> bool:
+        """Tell whether it has the rows of before and no others."""
+        return not self.gone and not self.new
 
     def lost_no_row(self) -> bool:
         """Tell whether each row of before is still there."""

@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 
 class Prover:
-    """Answers the queries of tests, and remembers which had no failing row.
+    """Answers the queries of tests, and remembers how many failing rows they had.
 
     ``points`` are tables that are read elsewhere than at `main`. Without a lake all is Spark's.
     """
@@ -88,8 +88,8 @@ class Prover:
             except Exception as why:
                 tried.append(f"{proof}: {_said(why)}")
                 continue
-            if row[0] == 0 and _counts_rows(tree):
-                self.proofs.keep(sql, sources)
+            if _counts_rows(tree):
+                self.proofs.keep(sql, sources, row[0])
             return Answer(columns, row, f"{proof}{about}", tried)
         return tried
 
@@ -145,14 +145,18 @@ class Prover:
         return self.duckdb.run(exp.Select(expressions=told.expressions).sql("duckdb")), ""
 
     def _by_added(self, asked: Asked) -> Found:
-        """Return the row of a query that had no failing row, of those rows that can change that."""
-        known = self.proofs.of(asked.sql)
-        if known is None:
-            raise Undecided("it isn't known to have had no failing row")
+        """Return the row of a query that was asked before, by the rows that can change it."""
         check_plain(asked.tree, UNLIKE)
-        part = part_of(asked.tree, asked.sources, known)
-        rows = self.duckdb.run(to_duckdb(part.tree, 0), part.tables)
-        return rows, f" ({part.read} of {part.of} files)"
+        undecided = Undecided("how many rows failed before isn't known")
+        for failures, tables in self.proofs.of(asked.sql):
+            try:
+                part = part_of(asked.tree, asked.sources, tables, failures)
+            except Exception as why:
+                undecided = Undecided(_said(why))
+                continue
+            rows = self.duckdb.run(to_duckdb(part.tree, 0), part.tables)
+            return rows, f" ({part.read} of {part.of} files)"
+        raise undecided
 
     def _by_scan(self, asked: Asked) -> Found:
         check_plain(asked.tree, UNLIKE)

@@ -1,4 +1,4 @@
-"""What tests have no failing row of which snapshots, as the ledger has it."""
+"""How many failing rows tests had of which snapshots, as the ledger has it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from functools import cached_property
 from importlib.metadata import version
@@ -31,15 +31,20 @@ class Proofs:
         self.lake = lake
         self._found: dict[str, str] = {}
 
-    def of(self, sql: str) -> Mapping[str, Known] | None:
-        """Return what the tables of a query were when it had no failing row."""
-        tables = self._known.get(self._question(sql))
-        return {t: Known(*known) for t, known in json.loads(tables).items()} if tables else None
+    def of(self, sql: str) -> Iterator[tuple[int, Mapping[str, Known]]]:
+        """Yield how many failing rows a query had, and what its tables were then.
 
-    def keep(self, sql: str, sources: Iterable[Source]) -> None:
-        """Remember that a query has no failing row."""
-        tables = {source.table.name.lower(): Known.of(source) for source in sources}
-        question, told = self._question(sql), json.dumps(tables, sort_keys=True)
+        Of the last time, and of the last time without any: what failed may be gone by now.
+        """
+        for failures, tables in json.loads(self._known.get(self._question(sql), "[]")):
+            yield failures, {table: Known(*known) for table, known in tables.items()}
+
+    def keep(self, sql: str, sources: Iterable[Source], failures: int) -> None:
+        """Remember how many failing rows a query has."""
+        question = self._question(sql)
+        now = [failures, {source.table.name.lower(): Known.of(source) for source in sources}]
+        before = [proof for proof in json.loads(self._known.get(question, "[]")) if proof[0] == 0]
+        told = json.dumps([now, *before] if failures else [now], sort_keys=True)
         if self._known.get(question) != told:
             self._known[question] = self._found[question] = told
 

@@ -1,4 +1,4 @@
-"""Which tests have no failing row but of new rows, where none of the old rows failed.
+"""Of which tests only new rows can fail anew.
 
 Failing rows are a query's output. Its shape says what a new row of a table can add to them:
 

@@ -70,11 +70,11 @@ class ReleaseTable:
 
 @dataclass(frozen=True)
 class Proof:
-    """That a test had no failing row: one row of `icegate.proofs`, which has the last ones."""
+    """How many failing rows a test had: one row of `icegate.proofs`, which has the last ones."""
 
     at: datetime
     question: str  # a hash of what was asked, and with which settings
-    tables: str  # JSON: what the tables were
+    tables: str  # JSON: how many rows failed, and what the tables were
 
 
 ROWS: dict[str, Any] = {"releases": Event, "release_tables": ReleaseTable, "proofs": Proof}
