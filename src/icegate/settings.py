@@ -40,6 +40,8 @@ class Lake(BaseModel):
     cores: int = Field(default=0, ge=0)
     ansi: bool = False
     catalog_timeout_s: int = Field(default=60, ge=1)
+    # What DuckDB may read for one test: on a cluster Spark has more machines than this one.
+    audit_max_mb: int = Field(default=4096, ge=0)
     spark_conf: dict[str, str] = {}
 
     @property
@@ -53,7 +55,7 @@ class Lake(BaseModel):
         return self.home / "ivy"
 
 
-TARGET_KEYS = ("catalog", "memory", "cores", "ansi", "catalog_timeout_s")
+TARGET_KEYS = ("catalog", "memory", "cores", "ansi", "catalog_timeout_s", "audit_max_mb")
 
 
 def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:

@@ -19,9 +19,8 @@ from icegate.audits.tree import Undecided
 from icegate.catalog import local_path
 from icegate.duck import FileColumn, reading
 
-# More than that is for Spark to read: on a cluster it has more machines than this one.
-MAX_BYTES = 4 * 1024**3
-IN_MEMORY = 128 * 1024**2  # in Parquet, of rows that are held as Arrow
+MIB = 1024**2
+IN_MEMORY = 128 * MIB  # in Parquet, of rows that are held as Arrow
 FILES = 10_000  # to name one by one
 
 TYPES = {
@@ -33,6 +32,10 @@ DECIMAL = re.compile(r"decimal\(\d+, \d+\)")
 PATTERN = re.compile(r"[*?\[]")  # DuckDB takes such a path for those of many files
 
 Ids = Callable[[Sequence[str]], Iterable[set[int]]]  # the field ids in each of some Parquet files
+
+
+class TooLarge(Undecided):
+    """More than DuckDB may read."""
 
 
 class Rows(NamedTuple):
@@ -52,15 +55,15 @@ class Rows(NamedTuple):
         fields = self.source.files.metadata.schema().fields
         return [field for field in fields if field.name.lower() in self.columns] or [fields[0]]
 
-    def in_parquet(self, ids: Ids) -> str:
-        """Return these rows as a query on Parquet files, or raise ``Undecided``."""
+    def in_parquet(self, ids: Ids, at_most: int) -> str:
+        """Return these rows as a query on Parquet files, of so many bytes, or raise."""
         fields = self.fields()
         columns = [FileColumn(field.field_id, field.name, _type(field)) for field in fields]
         if self.files is None and self.source.total_files > FILES:
             raise Undecided("it has too many files")
         files = self.source.files.all_data if self.files is None else self.files
         chosen = [*files, *self.alike]
-        self._check(chosen, fields)
+        self._check(chosen, fields, at_most)
         if self.source.files.has_deletes and any(task.delete_files for task in self._tasks(chosen)):
             raise Undecided("it has deleted rows")
         paths = {file.file_path: _path(file) for file in chosen}
@@ -99,12 +102,11 @@ class Rows(NamedTuple):
         return self.source.files.planner().plan_files(self.source.files.manifests, is_read)
 
     @staticmethod
-    def _check(
-        chosen: Iterable[DataFile], fields: Iterable[NestedField], at_most: int = MAX_BYTES
-    ) -> None:
-        size = sum(_bytes(file, [field.field_id for field in fields]) for file in chosen)
+    def _check(chosen: Iterable[DataFile], fields: Iterable[NestedField], at_most: int) -> None:
+        ids = [field.field_id for field in fields]
+        size = sum(_bytes(file, ids) for file in chosen)
         if size > at_most:
-            raise Undecided(f"{size / 1024**2:,.0f} MiB have to be read")
+            raise TooLarge(f"{size / MIB:,.0f} MiB have to be read, over {at_most / MIB:,.0f}")
 
 
 def _type(field: NestedField) -> str:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import duckdb
 
-from icegate.audits.rows import MAX_BYTES, Rows
+from icegate.audits.rows import MIB, Rows, TooLarge
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided
 from icegate.catalog import list_relations
@@ -52,7 +52,10 @@ class DuckDB:
         tables = tables or {}
         try:
             try:
-                queries = {n: rows.in_parquet(self._ids_in) for n, rows in tables.items()}
+                most = self.lake.audit_max_mb * MIB
+                queries = {n: rows.in_parquet(self._ids_in, most) for n, rows in tables.items()}
+            except TooLarge:
+                raise
             except Undecided:
                 return self._on_iceberg(sql, tables)
             for name, query in queries.items():
@@ -64,7 +67,7 @@ class DuckDB:
     def _on_iceberg(self, sql: str, tables: Mapping[str, Rows]) -> list[tuple[object, ...]]:
         for name, rows in tables.items():
             if rows.files is None:
-                check_readable(rows.source)
+                check_readable(rows.source, self.lake.audit_max_mb * MIB)
                 show_table(self.iceberg, rows.source.entry, rows.source.snapshot_id)
             else:
                 self.iceberg.register(name, rows.in_arrow())
@@ -92,7 +95,7 @@ def show(database: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
     database.execute(f'create or replace view {place}"{own}" as {query}')
 
 
-def check_readable(source: Source) -> None:
+def check_readable(source: Source, at_most: int) -> None:
     """Raise ``Undecided`` unless DuckDB's Iceberg extension reads a table as Spark does."""
     metadata = source.table.metadata
     found = refs.snapshot(metadata, source.snapshot_id)
@@ -105,5 +108,6 @@ def check_readable(source: Source) -> None:
     summary = source.summary
     if int(summary.get("total-equality-deletes", 0)):
         raise Undecided("one of its tables has equality deletes")
-    if int(summary.get("total-files-size", MAX_BYTES + 1)) > MAX_BYTES:
-        raise Undecided("one of its tables is too large for one machine")
+    size = int(summary.get("total-files-size", at_most + 1))
+    if size > at_most:
+        raise TooLarge(f"{size / MIB:,.0f} MiB have to be read, over {at_most / MIB:,.0f}")

@@ -21,6 +21,7 @@ from icegate.audits.tree import Ctes, Undecided, cte_of, entered
 
 ROWS, GROUPS, DOUBLES = "rows", "groups", "doubles"
 UNDERSTOOD = {"expressions", "from_", "where", "joins", "group", "having", "with_", "order"}
+UNDERSTOOD |= {"this", "expression"}  # the sides of a union
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,16 @@ class Shape:
 def shape_of(query: exp.Expr, ctes: Ctes | None = None) -> Shape:
     """Return the shape of a resolved query, or raise ``Undecided``."""
     query, ctes = entered(query, ctes or {})
+    others = {name for name, value in query.args.items() if value} - UNDERSTOOD
+    if others:
+        raise Undecided(f"its rows depend on each other: {', '.join(sorted(others))}")
     if isinstance(query, exp.Union):
         left, right = (shape_of(side, ctes) for side in (query.left, query.right))
-        if query.args["distinct"] or {left.kind, right.kind} != {ROWS}:
+        if {left.kind, right.kind} != {ROWS}:
             raise Undecided("it unites more than rows")
         return Shape(ROWS, left.tables + right.tables, left.grown + right.grown, {})
     if not isinstance(query, exp.Select):
         raise Undecided(f"{query.key} isn't understood")
-    others = {name for name, value in query.args.items() if value} - UNDERSTOOD
-    if others:
-        raise Undecided(f"its rows depend on each other: {', '.join(sorted(others))}")
     start = query.args.get("from_")
     if start is None:
         raise Undecided("it reads no table")

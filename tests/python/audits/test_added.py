@@ -272,6 +272,9 @@ CARRIED = {
     "rows that are rewritten": (
         ROWS, BAD_ROW, "insert overwrite {s}.orders select * from {s}.orders", SCAN, 1,
     ),
+    "a limit of two queries": (
+        f"{ROWS} union all {ROWS} and net > 5 limit 1", BAD_ROW, BAD_ROW, SCAN, 1,
+    ),
     "an orphan": (CHILDREN, ORPHAN, ORPHAN, "added rows (1 of 5 files)", 2),
     "a parent of orphans": (CHILDREN, ORPHAN, "insert into {s}.shops values (7)", SCAN, 0),
     "a failing group": (GROUPS, ORPHAN, ORPHAN, SCAN, 1),

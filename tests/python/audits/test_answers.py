@@ -238,6 +238,14 @@ def test_without_metrics_a_scan_tells(audited: Audited, spark: Any) -> None:
     assert audited(f"select id from {table} where id is null") == ("scan (duckdb)", 0)
 
 
+def test_more_than_one_machine_should_read_is_sparks(audited: Audited, lake: Lake) -> None:
+    small = lake.model_copy(update={"audit_max_mb": 0})
+    audited.prover = Prover(small)
+    assert audited("select id from {s}.orders where id = 1") == ("spark", 1)
+    assert audited("select id from {s}.orders where id > 100") == ("metadata", 0)
+    assert audited.tried("select id from {s}.orders where id = 1")[-1].endswith("read, over 0")
+
+
 def test_a_file_that_is_gone_is_never_a_pass(audited: Audited, spark: Any) -> None:
     table = f"{audited.schema}.broken"
     spark.sql(f"create table {table} (id bigint) using iceberg")

@@ -51,6 +51,7 @@ class IcegateCredentials(SparkCredentials):
     gate_scope: Scope = Scope.DOWNSTREAM
     gate_require_tests: bool = False
     audits: bool = False
+    audit_max_mb: int | None = None
     spark_conf: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
