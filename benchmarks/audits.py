@@ -1,110 +1,123 @@
 """What twenty tests of one table cost, when nothing is known of it and after a small batch.
 
-The usual mix: fourteen that metadata can decide, two of unique keys that grow, one of relationships
-and three expressions. Both sides build the same tables, and add the same batches of 50,000 rows;
-whole processes, from a compiled project. `icegate audit` and our `dbt test` against dbt-spark's.
+Both sides build the same tables, and add the same batches of 50,000 rows; whole processes, from a
+compiled project. `icegate audit` and our `dbt test` against dbt-spark's. How our cost grows with
+the table is told of keys that grow and of keys at random, and drawn beside dbt-spark's.
 """
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 
-import yaml
-from _bench import Claim, Cost, Side, finish, options, sides, timed
+from _bench import RESULTS, ROOT, Claim, Cost, Side, finish, options, our_side, sides, timed
+from _chart import Line, draw
+from _orders import add_batch, files_of
 
-# Rows of the table, and how much less CPU and wall time an audit has to take of which nothing is
-# known; how much less after a batch, and how much less our `dbt test` then.
-SIZES, QUICK = {5_000_000: 15.0, 25_000_000: 10.0}, {200_000: 15.0}
-AFTER_A_BATCH, BY_DBT = 60.0, 15.0
+# Rows of the table, and how much less an audit has to take of which nothing is known.
+SIZES, QUICK = {5_000_000: 15.0, 25_000_000: 10.0, 50_000_000: None}, {200_000: 15.0, 800_000: None}
+AFTER_A_BATCH, BY_DBT = 60.0, 15.0  # less CPU
 BATCH = 50_000
-SHOPS = 5000
-ORDERS = """
+FLAT, AT_RANDOM = 1.5, 4.0  # times the cost, at most, of ten times the rows
+RANDOM = {
+    "models/events.sql": """
 {{{{ config(materialized='incremental') }}}}
-select id as order_id, concat('R', lpad(cast(id as string), 12, '0')) as reference,
-    id % {shops} as shop_id,
-    cast(id % 40 + 1 as int) as quantity, cast(id % 9973 as decimal(12, 2)) as net,
-    cast(id % 97 as decimal(12, 2)) as tax,
-    cast(id % 9973 as decimal(12, 2)) + cast(id % 97 as decimal(12, 2)) as gross,
-    date_add(date '2026-01-01', cast(id % 300 as int)) as ordered_on,
-    date_add(date '2026-01-02', cast(id % 300 as int)) as shipped_on,
-    element_at(array('open', 'shipped', 'done'), cast(id % 3 + 1 as int)) as status
+select md5(cast(id as string)) as event_id, id % 977 as device_id
 from range({{{{ var('first', 0) }}}}, {{{{ var('last', {rows}) }}}}, 1, 8)
-"""
-SHOP_SQL = f"""
-{{{{ config(materialized='table') }}}}
-select id as shop_id from range({SHOPS})
-"""
-GENERIC = """
-{% test at_least(model, column_name, least) %}
-select * from {{ model }} where not ({{ column_name }} >= {{ least }})
-{% endtest %}
-{% test holds(model, expression) %}
-select * from {{ model }} where not ({{ expression }})
-{% endtest %}
-"""
-NAMES = "order_id reference shop_id quantity net tax gross ordered_on".split()
-RANGES = {"order_id": 0, "shop_id": 0, "quantity": 1, "net": 0, "tax": 0, "gross": 0}
-HOLD = ["net + tax = gross", "shipped_on > ordered_on", "quantity <= 40 or status = 'open'"]
+""",
+    "models/events.yml": """
+models:
+  - name: events
+    columns: [{{name: event_id, data_tests: [unique]}}]
+""",
+}
 
 
-def tests() -> str:
-    """Return the tests of the table as YAML."""
-    columns: dict[str, list[object]] = {name: ["not_null"] for name in NAMES}
-    for name, least in RANGES.items():
-        columns[name].append({"at_least": {"arguments": {"least": least}}})
-    for name in ("order_id", "reference"):
-        columns[name].append("unique")
-    parents = {"arguments": {"to": "ref('shops')", "field": "shop_id"}}
-    columns["shop_id"].append({"relationships": parents})
-    held = [
-        {"holds": {"name": f"holds_{number}", "arguments": {"expression": text}}}
-        for number, text in enumerate(HOLD)
-    ]
-    listed = [{"name": name, "data_tests": given} for name, given in columns.items()]
-    return yaml.safe_dump({"models": [{"name": "orders", "columns": listed, "data_tests": held}]})
+def audit(side: Side, **env: str) -> Cost:
+    """Run `icegate audit` in a side's project."""
+    return timed([str(side.python.parent / "icegate"), "audit"], side.folder, side.env | env)
 
 
-def add_batch(both: tuple[Side, Side], first: int) -> None:
-    """Append a batch to the table of each side."""
-    chosen = json.dumps({"first": first, "last": first + BATCH})
-    for side in both:
-        side.dbt("--quiet", "run", "--select", "orders", "--vars", chosen)
-    both[0].dbt("--quiet", "compile")  # a run leaves the tests parsed only
-
-
-def compare(rows: int, bar: float, runs: int) -> list[Claim]:
+def compare(rows: int, bar: float | None, runs: int) -> list[Claim]:
     """Return what was measured with a table of so many rows."""
-    orders = ORDERS.format(rows=rows, shops=SHOPS).strip() + "\n"
-    files = {"models/orders.sql": orders, "models/shops.sql": SHOP_SQL.strip() + "\n"}
-    files |= {"models/_models.yml": tests(), "macros/tests.sql": GENERIC}
-    ours, peer = sides("audits", files, audits=True)
-    for side in (ours, peer):
+    both = ours, peer = sides("audits", files_of(rows), audits=True)
+    for side in both:
         side.dbt("--quiet", "run")
         side.dbt("--quiet", "compile")
-    command = [str(ours.python.parent / "icegate"), "audit"]
     unknown, audited, by_dbt, stock, after = [list[Cost]() for _ in range(5)]
     for number in range(runs):
-        unknown.append(timed(command, ours.folder, {**ours.env, "ICEGATE_FULL": "1"}))
+        unknown.append(audit(ours, ICEGATE_FULL="1"))
         stock.append(peer.dbt("--quiet", "test"))
-        add_batch((ours, peer), rows + 2 * number * BATCH)
-        audited.append(timed(command, ours.folder, ours.env))
-        add_batch((ours, peer), rows + (2 * number + 1) * BATCH)
+        add_batch(both, rows + 2 * number * BATCH, BATCH)
+        audited.append(audit(ours))
+        add_batch(both, rows + (2 * number + 1) * BATCH, BATCH)
         by_dbt.append(ours.dbt("--quiet", "test"))
         after.append(peer.dbt("--quiet", "test"))
         shown = [costs[-1] for costs in (unknown, stock, audited, by_dbt, after)]
         print("unknown {}, stock {}, after a batch {}, dbt test {}, stock {}".format(*shown))
     size = f"20 tests, {rows:,} rows"
     return [
-        Claim(f"{size}, nothing known", unknown, stock, bar),
-        Claim(f"{size}, after a batch", audited, after, AFTER_A_BATCH),
-        Claim(f"{size}, after a batch, dbt test", by_dbt, after, BY_DBT),
+        Claim(f"{size}, nothing known", unknown, stock, bar, of="cpu"),
+        Claim(f"{size}, after a batch", audited, after, AFTER_A_BATCH, of="cpu"),
+        Claim(f"{size}, after a batch, dbt test", by_dbt, after, BY_DBT, of="cpu"),
     ]
+
+
+def random_keys(rows: int, runs: int) -> list[Cost]:
+    """Return what it costs after a batch to know that keys at random are unique."""
+    files = {name: text.format(rows=rows).lstrip() for name, text in RANDOM.items()}
+    ours = our_side(ROOT / ".icegate" / "bench" / "audits" / "random", files, audits=True)
+    ours.forget()
+    ours.dbt("--quiet", "run")
+    ours.dbt("--quiet", "compile")
+    audit(ours)
+    costs = []
+    for number in range(runs):
+        add_batch([ours], rows + number * BATCH, BATCH, "events")
+        costs.append(audit(ours))
+    return costs
+
+
+def picture(claims: dict[int, list[Claim]], at_random: dict[int, list[Cost]], file: Path) -> None:
+    """Draw CPU seconds against rows."""
+
+    def line(name: str, found: dict[int, list[Cost]]) -> Line:
+        return Line(name, [(rows, Claim.middle(costs).cpu) for rows, costs in found.items()])
+
+    unknown, audited, by_dbt = (
+        {rows: of_size[number] for rows, of_size in claims.items()} for number in range(3)
+    )
+    lines = [
+        line("dbt test of dbt-spark", {rows: claim.peers for rows, claim in audited.items()}),
+        line("icegate audit, nothing known", {rows: c.ours for rows, c in unknown.items()}),
+        line("our dbt test, after a batch", {rows: c.ours for rows, c in by_dbt.items()}),
+        line("icegate audit, after a batch", {rows: c.ours for rows, c in audited.items()}),
+        line("one unique test, random keys", at_random),
+    ]
+    draw(file, "What twenty tests cost, by the size of their table", lines)
 
 
 def main() -> None:
     given = options(__doc__ or "", runs=3)
-    sizes = (QUICK if given.quick else SIZES).items()
-    finish("audits", [claim for rows, bar in sizes for claim in compare(rows, bar, given.runs)])
+    sizes = QUICK if given.quick else SIZES
+    claims = {rows: compare(rows, bar, given.runs) for rows, bar in sizes.items()}
+    least, most = min(sizes), max(sizes)
+    at_random = {rows: random_keys(rows, given.runs) for rows in (least, most)}
+    grown = f"after a batch, {least:,} rows against {most:,}"
+    all_claims = [claim for of_size in claims.values() for claim in of_size]
+    growing = [claims[rows][1].ours for rows in (most, least)]
+    all_claims += [
+        Claim(f"growing keys, {grown}", *growing, 1 / FLAT, peer=f"{least:,} rows", of="cpu"),
+        Claim(
+            f"random keys, {grown}",
+            *(at_random[rows] for rows in (most, least)),
+            1 / AT_RANDOM,
+            peer=f"{least:,} rows",
+            of="cpu",
+        ),
+    ]
+    folder = RESULTS if given.quick else ROOT / "docs" / "images"
+    picture(claims, at_random, folder / "audits.svg")
+    finish("audits", all_claims)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,8 @@ class Table:
             self.columns[column] = column
 
     def widen(self) -> None:
-        self.spark.sql(f"alter table {self.name} alter column {self.columns['i']} type bigint")
+        column = self.columns.get("i", "i")  # which may be gone
+        self.spark.sql(f"alter table {self.name} alter column {column} type bigint")
 
     def partition(self) -> None:
         field = f"bucket(2, {self.columns['id']})"
