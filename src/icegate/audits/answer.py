@@ -54,10 +54,10 @@ class Answer(NamedTuple):
 class Prover:
     """Answers the queries of tests, and remembers how many failing rows they had.
 
-    ``points`` are tables that are read elsewhere than at `main`. Without a lake all is Spark's.
+    ``points`` are tables that are read elsewhere than at `main`.
     """
 
-    def __init__(self, lake: Lake | None, points: Mapping[str, Point] | None = None) -> None:
+    def __init__(self, lake: Lake, points: Mapping[str, Point] | None = None) -> None:
         self.lake, self.points = lake, points or {}
         self._known: dict[tuple[str, str | None], Source] = {}
 
@@ -66,12 +66,10 @@ class Prover:
 
         ``branch`` is where the writes of the running build go: Spark reads it, too.
         """
-        if self.lake is None:
-            return ["its tables aren't in an embedded catalog"]
         tried: list[str] = []
         try:
             tree = parsed(sql)
-            sources = list(self._sources(self.lake, tree, branch))
+            sources = list(self._sources(tree, branch))
             tree = resolved(tree, sources)
         except Exception as why:  # whatever it is, Spark decides
             return [_said(why)]
@@ -95,24 +93,21 @@ class Prover:
 
     def save(self) -> None:
         """Keep what was proved for later audits."""
-        if self.lake is not None:
-            self.proofs.save()
+        self.proofs.save()
 
     @cached_property
     def proofs(self) -> Proofs:
         """What earlier audits found."""
-        assert self.lake is not None
         return Proofs(self.lake)
 
     @cached_property
     def duckdb(self) -> DuckDB:
         """The database of this prover, on its lake."""
-        assert self.lake is not None
         return DuckDB(self.lake)
 
-    def _sources(self, lake: Lake, tree: exp.Select, branch: str | None) -> Iterator[Source]:
-        entries = {e.full_name: e for e in list_relations(lake) if e.kind == "table"}
-        for name in sorted(table_names(tree, lake.catalog)):
+    def _sources(self, tree: exp.Select, branch: str | None) -> Iterator[Source]:
+        entries = {e.full_name: e for e in list_relations(self.lake) if e.kind == "table"}
+        for name in sorted(table_names(tree, self.lake.catalog)):
             if name in self.points:
                 if not self.points[name].is_like_now:
                     raise Undecided(f"{name} had other columns then")

@@ -36,7 +36,8 @@ class Audits:
 
     def take(self, sql: str) -> bool:
         """Tell whether a query is to be proved: a data test's, where the target says so."""
-        return bool(self.adapter.config.credentials.audits) and is_question(sql)
+        is_on = self.adapter.config.credentials.audits and self.adapter.embedded_lake
+        return bool(is_on) and is_question(sql)
 
     def answer(self, sql: str, on_spark: Callable[[], Any]) -> tuple[Proved, Any]:
         """Return what dbt gets of a test's query: how it was answered, and its one row."""

@@ -99,18 +99,16 @@ class IcegateAdapter(SparkAdapter):
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
         # dbt hands a source to `create_from` without the project that its location counts from.
-        self.Relation.project_root = Path(getattr(config, "project_root", Path.cwd()))
+        root = self.Relation.project_root = Path(getattr(config, "project_root", Path.cwd()))
         if hasattr(config, "packages_install_path"):  # `dbt debug` knows the profile only
             with as_dbt_error():
-                check_installed(
-                    self.Relation.project_root, config.packages_install_path, config.target_name
-                )
+                check_installed(root, config.packages_install_path, config.target_name)
         self._gate, self._audits = Gate(self), Audits(self)
         command = getattr(getattr(config, "args", None), "which", None)
         credentials = config.credentials
         is_sure = command in NEEDS_SPARK and not (command == "test" and credentials.audits)
         if is_sure and credentials.method == SparkConnectionMethod.SESSION:
-            start_early(credentials.lake(self.Relation.project_root))
+            start_early(credentials.lake(root))
 
     @classmethod
     def quote(cls, identifier: str) -> str:  # dbt calls it on the class, too
