@@ -221,7 +221,7 @@ def _value(column: exp.Expr, literal: exp.Expr) -> Any:
         return int(number) if number == int(number) and abs(number) <= LONG_MAX else None
     if kind == "double":
         return float(number)
-    if kind == "decimal":
+    if kind in ("decimal", "wide"):
         scale = [int(part.name) for part in column.type.expressions][1:] or [0]  # type: ignore
         exact = number.quantize(Decimal(1).scaleb(-scale[0]))
         return exact if exact == number else None

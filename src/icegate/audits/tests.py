@@ -43,7 +43,7 @@ class DataTest:
 
     name: str
     model: str
-    sql: str
+    sql: str  # nothing where dbt hasn't compiled it, as when it was skipped
     severity: str
 
     @property
@@ -72,7 +72,19 @@ def read_tests(project: Path, patterns: Sequence[str]) -> list[DataTest]:
             fix = did_you_mean(pattern, known, "`icegate audit` without --select runs all")
             what = f"cannot find a test for {pattern!r}"
             raise ConfigError(what, why="no compiled test or model has this name", fix=fix)
-    return [t for t in found if not patterns or any(_matches(t, p) for p in patterns)]
+    chosen = [t for t in found if not patterns or any(_matches(t, p) for p in patterns)]
+    if chosen and not any(test.sql for test in chosen):
+        raise not_compiled(chosen[0])
+    return chosen
+
+
+def not_compiled(test: DataTest) -> ConfigError:
+    """Return the error of a test without a query."""
+    return ConfigError(
+        f"cannot run test {test.name}",
+        why="it was parsed, but not compiled, as one that a build skips",
+        fix="compile it: `dbt compile`",
+    )
 
 
 def _matches(test: DataTest, pattern: str) -> bool:
@@ -103,21 +115,21 @@ def _tests(manifest: dict[str, Any]) -> Iterator[DataTest]:
         if node["resource_type"] != "test":
             continue
         config, owner = node["config"], nodes.get(node.get("attached_node") or "")
-        code = node.get("compiled_code")
-        if not code:
-            raise ConfigError(
-                f"cannot run test {node['name']}",
-                why="it was parsed, but not compiled",
-                fix="compile it: `dbt compile`",
-            )
-        code = staged.sub(lambda found: finals[found[1]], code)
-        if config.get("limit"):
-            code = f"select * from (\n{code}\n) as limited limit {config['limit']}"
-        calc = config["fail_calc"]
+        code = staged.sub(lambda found: finals[found[1]], node.get("compiled_code") or "")
         yield DataTest(
             name=node["name"],
             model=f"{owner['schema']}.{owner['alias']}" if owner else "",
+            sql=_question(code, config) if code else "",
             severity=config["severity"].lower(),
-            sql=f"select {calc} as failures, {calc} {config['warn_if']} as should_warn, "
-            f"{calc} {config['error_if']} as should_error\nfrom (\n{code}\n) dbt_internal_test",
         )
+
+
+def _question(code: str, config: dict[str, Any]) -> str:
+    """Return what dbt asks of a test's failing rows."""
+    if config.get("limit"):
+        code = f"select * from (\n{code}\n) as limited limit {config['limit']}"
+    calc = config["fail_calc"]
+    return (
+        f"select {calc} as failures, {calc} {config['warn_if']} as should_warn, "
+        f"{calc} {config['error_if']} as should_error\nfrom (\n{code}\n) dbt_internal_test"
+    )

@@ -26,7 +26,9 @@ KINDS = {
     **{Type.TIMESTAMPTZ: "timestamp", Type.TIMESTAMPNTZ: "timestamp_ntz"},
 }
 NUMBERS = {"integer", "decimal", "double", "number"}
-DIGITS = 18
+DIGITS, MOST_DIGITS = 18, 38
+# Digits before the point that a whole number may have.
+WHOLE = {Type.TINYINT: 3, Type.SMALLINT: 5, Type.INT: 10, Type.BIGINT: 20}
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 SHOWN = 60  # characters of an expression in a message
 PLAIN_NUMBER = re.compile(rf"(?=.{{1,{DIGITS}}}$)\d+(\.\d*)?")
@@ -118,13 +120,16 @@ def kind_of(value: Any) -> str | None:
         # One with an exponent is a double; of a long one the engines' decimals may lose digits.
         return "number" if PLAIN_NUMBER.fullmatch(value.name) else None
     kind = value.type
-    if kind is None or (kind.is_type("decimal") and _precision(kind) > DIGITS):
-        return None
-    return KINDS.get(kind.this)
+    if kind is not None and kind.is_type("decimal") and sum(_digits(kind)) > DIGITS:
+        return "wide" if isinstance(value, exp.Column) else None
+    return None if kind is None else KINDS.get(kind.this)
 
 
-def _precision(kind: exp.DataType) -> int:
-    return int(kind.expressions[0].name) if kind.expressions else 10
+def _digits(kind: exp.DataType) -> tuple[int, int]:
+    """Return how many digits a decimal has before the point, and after it."""
+    told = [int(part.name) for part in kind.expressions] or [10]
+    precision, scale = [*told, 0][:2]
+    return precision - scale, scale
 
 
 # What a query may consist of, beside what `_is_plain` looks into; all else is Spark's to judge,
@@ -203,4 +208,24 @@ def _fit(values: list[exp.Expr], unlike: Collection[str]) -> bool:
     kinds = {kind_of(value) for value in values} - {"null"}
     if kinds & {None, *unlike}:
         return False
+    if "wide" in kinds:
+        return kinds <= {"wide", "decimal", "integer", "number"} and _fits_all(values)
     return kinds <= NUMBERS or len(kinds) == 1
+
+
+def _fits_all(values: Iterable[exp.Expr]) -> bool:
+    """Tell whether there is a decimal type in which none of these numbers loses a digit."""
+    digits = [_digits_of(value) for value in values]
+    return sum(max(places) for places in zip(*digits, strict=True)) <= MOST_DIGITS
+
+
+def _digits_of(value: exp.Expr) -> tuple[int, int]:
+    if isinstance(value, exp.Paren | exp.Neg):
+        return _digits_of(value.this)
+    if isinstance(value, exp.Literal):
+        before, _, after = value.name.partition(".")
+        return len(before), len(after)
+    kind = value.type
+    if kind is None or isinstance(value, exp.Null):
+        return 0, 0
+    return (WHOLE[kind.this], 0) if kind.this in WHOLE else _digits(kind)

@@ -61,12 +61,15 @@ class _Auditor:
     def result(self, test: Any) -> dict[str, Any]:
         """Return what `--json` prints of a test."""
         from icegate.audits.answer import Answer
-        from icegate.audits.tests import ON_SPARK
+        from icegate.audits.tests import ON_SPARK, not_compiled
         from icegate.explain import explain
 
-        began, found, error = time.monotonic(), self.prover.answer(test.sql), ""
+        began, error = time.monotonic(), ""
+        found = self.prover.answer(test.sql) if test.sql else list[str]()
         proof, tried = (ON_SPARK, found) if isinstance(found, list) else found[2:]
         try:
+            if not test.sql:
+                raise not_compiled(test)
             row = found.row if isinstance(found, Answer) else self._on_spark(test.sql)
             result, failures = test.verdict(row)
         except Exception as wrong:

@@ -78,6 +78,7 @@ METADATA = {
     "accepted values": "with a as (select is_new as v, count(*) as n from {s}.orders "
     "where id > 100 group by is_new) select * from a where v in (true)",
     "a table without rows": "select * from {s}.nothing where amount is null",
+    "a decimal of all digits": "select 1 from {s}.orders where wide < 0 or wide > 99",
     "a long text": "select 1 from {s}.orders where status > 'z'",
     "what a where leaves": "select id from (select * from {s}.orders where id > 100) x "
     "where status is not null",
@@ -138,6 +139,13 @@ UNDECIDED = {
     ),
     "a time beside a time": (
         "select a.id from {s}.orders a join {s}.orders b on a.at = b.at where a.id > b.id",
+        "scan (duckdb)", 2,
+    ),
+    "decimals of different width": (
+        "select 1 from {s}.orders where wide + 0 = 1 or wide < amount", "spark", 4,
+    ),
+    "a wide decimal beside others": (
+        "select 1 from {s}.orders where wide < 2.5 and (wide > id or wide < 1.50)",
         "scan (duckdb)", 2,
     ),
     "decimals that lose digits": ("select 1 from {s}.orders where wide > 1.005", "spark", 3),

@@ -78,7 +78,7 @@ def test_it_says_what_dbt_says(shop: DbtProject) -> None:
     assert {name: test["result"] for name, test in told.items()} == stock.status
     assert ran.exit_code == 1
     assert {test["proof"] for test in told.values()} == {
-        "metadata", "scan (duckdb)", "scan (spark)"
+        "metadata", "added rows (0 of 2 files)", "scan (duckdb)", "scan (spark)"
     }  # fmt: skip
     rows = json.loads((shop.folder / "target" / "run_results.json").read_text())["results"]
     for row in rows:
@@ -109,6 +109,25 @@ def test_a_table_that_is_gone_is_an_error(shop: DbtProject, spark: Any) -> None:
     assert ran.exit_code == 1
     assert "1 error" in ran.stdout
     assert "TABLE_OR_VIEW_NOT_FOUND" in ran.stdout
+
+
+def test_a_test_that_a_build_skipped_is_an_error_and_the_others_run(shop: DbtProject) -> None:
+    path = shop.folder / "target" / "manifest.json"
+    whole = path.read_text()
+    manifest = json.loads(whole)
+    skipped = next(n for id, n in manifest["nodes"].items() if ".only_spark_knows" in id)
+    skipped["compiled_code"] = None
+    path.write_text(json.dumps(manifest))
+    try:
+        ran = audit(shop, "--select", "unique_*", "--select", "only_spark_knows")
+        with pytest.raises(ConfigError, match="cannot run test only_spark_knows") as alone:
+            audit(shop, "--select", "only_spark_knows")
+    finally:
+        path.write_text(whole)
+    assert ran.exit_code == 1
+    assert "only_spark_knows: cannot run test only_spark_knows" in ran.stdout, ran.stdout
+    assert ran.stdout.splitlines()[-1].startswith("1 error, 1 pass"), ran.stdout
+    assert "dbt compile" in alone.value.fix
 
 
 def test_without_compiled_tests_it_says_what_to_do(project: DbtProject) -> None:
