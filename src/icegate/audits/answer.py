@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Asked(NamedTuple):
     """A test's query, its resolved tree, and the tables that it reads."""
 
-    sql: str
+    question: str  # the query, however dbt and `icegate audit` lay it out
     tree: exp.Select
     sources: list[Source]
 
@@ -69,11 +69,12 @@ class Prover:
         tried: list[str] = []
         try:
             tree = parsed(sql)
+            question = tree.sql("spark", comments=False)
             sources = list(self._sources(tree, branch))
             tree = resolved(tree, sources)
         except Exception as why:  # whatever it is, Spark decides
             return [_said(why)]
-        asked = Asked(sql, tree, sources)
+        asked = Asked(question, tree, sources)
         columns = [item.alias_or_name for item in tree.expressions]
         ways = (
             ("metadata", self._by_metadata),
@@ -87,7 +88,7 @@ class Prover:
                 tried.append(f"{proof}: {_said(why)}")
                 continue
             if _counts_rows(tree):
-                self.proofs.keep(sql, sources, row[0])
+                self.proofs.keep(question, sources, row[0])
             return Answer(columns, row, f"{proof}{about}", tried)
         return tried
 
@@ -143,7 +144,7 @@ class Prover:
         """Return the row of a query that was asked before, by the rows that can change it."""
         check_plain(asked.tree, UNLIKE)
         undecided = Undecided("how many rows failed before isn't known")
-        for failures, tables in self.proofs.of(asked.sql):
+        for failures, tables in self.proofs.of(asked.question):
             try:
                 part = part_of(asked.tree, asked.sources, tables, failures)
             except Exception as why:

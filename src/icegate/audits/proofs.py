@@ -21,6 +21,7 @@ from icegate.settings import JARS, Lake
 
 log = logging.getLogger(__name__)
 
+ANSI = "spark.sql.ansi.enabled"
 ENGINES = ("icegate", "duckdb", "sqlglot", "pyiceberg")  # of another version nothing is believed
 
 
@@ -31,22 +32,22 @@ class Proofs:
         self.lake = lake
         self._found: dict[str, str] = {}
 
-    def of(self, sql: str) -> Iterator[tuple[int, Mapping[str, Known]]]:
+    def of(self, question: str) -> Iterator[tuple[int, Mapping[str, Known]]]:
         """Yield how many failing rows a query had, and what its tables were then.
 
         Of the last time, and of the last time without any: what failed may be gone by now.
         """
-        for failures, tables in json.loads(self._known.get(self._question(sql), "[]")):
+        for failures, tables in json.loads(self._known.get(self._hash(question), "[]")):
             yield failures, {table: Known(*known) for table, known in tables.items()}
 
-    def keep(self, sql: str, sources: Iterable[Source], failures: int) -> None:
+    def keep(self, question: str, sources: Iterable[Source], failures: int) -> None:
         """Remember how many failing rows a query has."""
-        question = self._question(sql)
+        asked = self._hash(question)
         now = [failures, {source.table.name.lower(): Known.of(source) for source in sources}]
-        before = [proof for proof in json.loads(self._known.get(question, "[]")) if proof[0] == 0]
+        before = [proof for proof in json.loads(self._known.get(asked, "[]")) if proof[0] == 0]
         told = json.dumps([now, *before] if failures else [now], sort_keys=True)
-        if self._known.get(question) != told:
-            self._known[question] = self._found[question] = told
+        if self._known.get(asked) != told:
+            self._known[asked] = self._found[asked] = told
 
     def save(self) -> None:
         """Write what was found to the ledger; where that can't be, the next audit costs more."""
@@ -72,7 +73,9 @@ class Proofs:
     @cached_property
     def _settings(self) -> str:
         engines = {name: version(name) for name in ENGINES}
-        return json.dumps([self.lake.ansi, self.lake.spark_conf, engines, JARS], sort_keys=True)
+        # dbt has it among these already, as the target says it.
+        conf = {ANSI: str(self.lake.ansi).lower(), **self.lake.spark_conf}
+        return json.dumps([conf, engines, JARS], sort_keys=True)
 
-    def _question(self, sql: str) -> str:
-        return hashlib.sha256(f"{self._settings}\n{sql}".encode()).hexdigest()
+    def _hash(self, question: str) -> str:
+        return hashlib.sha256(f"{self._settings}\n{question}".encode()).hexdigest()

@@ -11,7 +11,8 @@ import yaml
 from conftest import DbtProject
 
 from audits.test_command import write_shop
-from icegate.audits.tests import counted
+from icegate.audits.answer import Answer, Prover
+from icegate.audits.tests import counted, read_tests
 from icegate.settings import Lake
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,14 @@ def test_without_a_test_for_spark_none_is_started(
     assert run.status["not_null_orders_customer"] == "fail"
     assert "error" not in run.status.values()
     assert started == []
+
+
+def test_what_dbt_proved_the_command_knows(shop: Audited) -> None:
+    shop.dbt("build")
+    (test,) = read_tests(shop.folder, ["unique_orders_id"])
+    found = Prover(shop.lake).answer(test.sql)
+    assert isinstance(found, Answer)
+    assert found.proof.startswith("added rows (0 of "), found
 
 
 def test_a_build_is_tested_on_its_branch(own_project: DbtProject) -> None:
