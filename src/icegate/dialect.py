@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from icegate.errors import IcegateError
 
@@ -30,6 +31,16 @@ AGREEING = frozenset(
     weekofyear year
     """.split()
 )
+# Functions that say something else each time, and those of them that need no parentheses.
+VOLATILE = frozenset(
+    """
+    current_date current_timestamp current_time localtimestamp now curdate unix_timestamp
+    current_user user session_user rand random randn randstr uniform uuid shuffle
+    monotonically_increasing_id spark_partition_id input_file_name input_file_block_start
+    input_file_block_length current_database current_schema current_catalog version
+    """.split()
+)
+BARE = frozenset("current_date current_timestamp current_time localtimestamp current_user".split())
 # Integers: DuckDB rounds where Spark cuts off. Text: times and floats are written differently.
 CASTS_THAT_DIFFER = (*exp.DataType.INTEGER_TYPES, *exp.DataType.TEXT_TYPES)
 
@@ -52,6 +63,18 @@ def to_duckdb(tree: exp.Expr, limit: int) -> str:
 def not_by_duckdb(why: str, what: str = "run the query") -> IcegateError:
     """Make the error for what only Spark can do."""
     return IcegateError(f"cannot {what} by DuckDB", why=why, fix=ON_SPARK)
+
+
+def volatile(sql: str) -> str | None:
+    """Return a function in SQL that says something else each time, if there is one."""
+    tokens = sqlglot.tokenize(sql, dialect="spark")
+    called = [token.token_type == TokenType.L_PAREN for token in tokens[1:]]
+    for token, is_called in zip(tokens, [*called, False], strict=True):
+        name = token.text.lower()
+        is_name = token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+        if is_name and name in VOLATILE and (is_called or name in BARE):
+            return name
+    return None
 
 
 def function_name(function: exp.Func) -> str:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
 
 EXTENSIONS = ("avro", "iceberg")  # manifests are Avro, so that one comes first
+DUCKDB_TYPES = {  # by Iceberg's names
+    **{"int": "integer", "long": "bigint", "float": "float", "double": "double"},
+    **{"string": "varchar", "boolean": "boolean", "date": "date"},
+    **{"timestamp": "timestamp", "timestamptz": "timestamptz"},
+}
 
 
 def open_duckdb(lake: Lake, entries: Collection[CatalogEntry] | None = None) -> Database:

@@ -6,6 +6,7 @@ each file: ``{"files": {"orders-00000.jsonl": {"rows": 1700, "bytes": 123456}}}`
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable
@@ -43,9 +44,14 @@ class LandingTable:
     format: str
     columns: tuple[LandingColumn, ...]
 
+    @property
+    def path(self) -> str:
+        """Where the files are, with wildcards."""
+        return f"{self.folder}/{self.pattern}"
+
     def render(self) -> str:
         """Return a subquery over the files: declared columns, raw text, where each row is from."""
-        path = f"{self.folder}/{self.pattern}"
+        path = self.path
         if self.format == "parquet":
             names = ", ".join(f"`{column.name}`" for column in self.columns)
             nulls = "cast(null as string) as _raw_text, cast(null as string) as _corrupt_record"
@@ -114,6 +120,15 @@ def new_files(table: LandingTable, loaded: Collection[str]) -> NewFiles:
             _check_file(table, path, promised)
         files += fresh
     return NewFiles(files, sorted(waiting))
+
+
+def listing(table: LandingTable) -> str:
+    """Return a hash of what has landed: names, sizes and times of the files and their markers."""
+    found = [*table.folder.glob(table.pattern)]
+    markers = (day / MARKER for day in {path.parent for path in found})
+    listed = [(p, p.stat()) for p in (*found, *markers) if p.is_file()]
+    told = sorted(f"{p} {stat.st_size} {stat.st_mtime_ns}" for p, stat in listed)
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
 
 
 def newest_marker(table: LandingTable) -> float | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,13 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
             why=first["msg"],
             fix="correct it in profiles.yml; docs/profiles.md lists every key",
         ) from error
+
+
+def engine_of(lake: Lake, packages: Iterable[str]) -> str:
+    """Return what decides how a lake's queries are run: versions, jars, settings."""
+    # dbt has it among these already, as the target says it.
+    conf = {"spark.sql.ansi.enabled": str(lake.ansi).lower(), **lake.spark_conf}
+    return json.dumps([conf, {name: version(name) for name in packages}, JARS], sort_keys=True)
 
 
 def load_target(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
-from icegate.audits.added import part_of
+from icegate.audits.added import Known, part_of
 from icegate.audits.metadata import files_with, origins
 from icegate.audits.proofs import Proofs
 from icegate.audits.rows import Rows
@@ -23,7 +24,8 @@ from icegate.audits.tree import (
     table_names,
 )
 from icegate.catalog import list_relations, read_metadata
-from icegate.dialect import to_duckdb
+from icegate.dialect import to_duckdb, volatile
+from icegate.gate.staging import NAMESPACE, final_names
 from icegate.gate.store import StoredTable
 from icegate.settings import Lake
 
@@ -32,11 +34,16 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """A test's query, its resolved tree, and the tables that it reads."""
+    """A test's query, its tree, and the tables that it reads."""
 
     question: str  # the query, however dbt and `icegate audit` lay it out
     tree: exp.Select
     sources: list[Source]
+
+    @property
+    def resolved(self) -> exp.Select:
+        """The tree with each column under its table, or ``Undecided``."""
+        return resolved(self.tree, self.sources)
 
 
 Found = tuple[list[tuple[Any, ...]], str]  # the rows of a query, and what to say of the way
@@ -51,6 +58,13 @@ class Answer(NamedTuple):
     tried: list[str]  # why cheaper proofs didn't do
 
 
+class Left(NamedTuple):
+    """A query that is left to Spark, and why."""
+
+    tried: list[str]
+    asked: Asked | None = None
+
+
 class Prover:
     """Answers the queries of tests, and remembers how many failing rows they had.
 
@@ -61,36 +75,52 @@ class Prover:
         self.lake, self.points = lake, points or {}
         self._known: dict[tuple[str, str | None], Source] = {}
 
-    def answer(self, sql: str, branch: str | None = None) -> Answer | list[str]:
+    def answer(
+        self, sql: str, branch: str | None = None, staged: Mapping[str, str] | None = None
+    ) -> Answer | Left:
         """Return what a test's query returns, or why only Spark can tell.
 
-        ``branch`` is where the writes of the running build go: Spark reads it, too.
+        ``branch`` is where the writes of the running build go: Spark reads it, too; ``staged`` has
+        the names, by final name, of what it built beside.
         """
-        tried: list[str] = []
         try:
-            tree = parsed(sql)
+            tree = parsed(final_names(sql, staged or {}))
             question = tree.sql("spark", comments=False)
-            sources = list(self._sources(tree, branch))
-            tree = resolved(tree, sources)
+            asked = Asked(question, tree, [*self._sources(tree, branch, staged or {})])
         except Exception as why:  # whatever it is, Spark decides
-            return [_said(why)]
-        asked = Asked(question, tree, sources)
+            return Left([_said(why)])
         columns = [item.alias_or_name for item in tree.expressions]
-        ways = (
+        known = self._of_same(asked)
+        if known is not None:
+            files = sum(source.total_files for source in asked.sources)
+            return Answer(columns, known, f"added rows (0 of {files} files)", [])
+        tried: list[str] = []
+        for proof, find in (
             ("metadata", self._by_metadata),
             ("added rows", self._by_added),
             ("scan (duckdb)", self._by_scan),
-        )
-        for proof, find in ways:
+        ):
             try:
                 (row,), about = find(asked)
             except Exception as why:
                 tried.append(f"{proof}: {_said(why)}")
                 continue
             if _counts_rows(tree):
-                self.proofs.keep(question, sources, row[0])
+                self.proofs.keep(asked.question, asked.sources, row[0])
             return Answer(columns, row, f"{proof}{about}", tried)
-        return tried
+        return Left(tried, asked)
+
+    def learn(self, left: Left, failures: Any) -> None:
+        """Remember how many failing rows Spark found by a query that was left to it.
+
+        Unless a table moved meanwhile: then it isn't known which snapshot Spark read.
+        """
+        asked = left.asked
+        if asked is None or not _counts_rows(asked.tree) or asked.tree.find(exp.Anonymous):
+            return  # a function that isn't Spark's own may be another one tomorrow
+        now = {entry.metadata_location for entry in list_relations(self.lake)}
+        if all(source.entry.metadata_location in now for source in asked.sources):
+            self.proofs.keep(asked.question, asked.sources, int(failures))
 
     def save(self) -> None:
         """Keep what was proved for later audits."""
@@ -106,8 +136,15 @@ class Prover:
         """The database of this prover, on its lake."""
         return DuckDB(self.lake)
 
-    def _sources(self, tree: exp.Select, branch: str | None) -> Iterator[Source]:
+    def _sources(
+        self, tree: exp.Select, branch: str | None, staged: Mapping[str, str]
+    ) -> Iterator[Source]:
         entries = {e.full_name: e for e in list_relations(self.lake) if e.kind == "table"}
+        for final, name in staged.items():
+            beside = entries.get(f"{NAMESPACE}.{name}")
+            if beside is not None:
+                schema, _, own = final.partition(".")
+                entries[final] = beside._replace(namespace=schema, name=own)
         for name in sorted(table_names(tree, self.lake.catalog)):
             if name in self.points:
                 if not self.points[name].is_like_now:
@@ -122,31 +159,46 @@ class Prover:
                 self._known[key] = source_of(StoredTable(entry, read_metadata(entry)), branch)
             yield self._known[key]
 
-    def _by_metadata(self, asked: Asked) -> Found:
-        """Return the row of a query over failing rows, if metadata says that there are none."""
-        tree, sources = asked.tree, asked.sources
-        check_plain(tree)
+    def _of_same(self, asked: Asked) -> tuple[Any, ...] | None:
+        """Return the row of a query that was asked before of these very snapshots, if it was."""
+        now = {source.table.name.lower(): Known.of(source) for source in asked.sources}
+        with suppress(Undecided):
+            for failures, known in self.proofs.of(asked.question):
+                if known == now and not volatile(asked.question):
+                    return self._row(asked.tree, failures)[0]
+        return None
+
+    def _row(self, tree: exp.Select, failures: int) -> list[tuple[Any, ...]]:
+        """Return the row of a query with so many failing rows, if it asks for no more of them."""
         told = tree.copy()
         for count in list(told.find_all(exp.Count)):
             if count.find_ancestor(exp.Select) is told and not count.find(exp.Column):
-                count.replace(exp.Literal.number(0))
+                count.replace(exp.Literal.number(failures))
         more = any(item.find(exp.AggFunc, exp.Column, exp.Query) for item in told.expressions)
         if more or told.args.keys() & {"group", "having", "qualify", "joins", "laterals"}:
             raise Undecided("more than a count is asked of its failing rows")
-        by_name = {source.table.name.lower(): source for source in sources}
-        for table, conditions in origins(told.args["from_"].this):
+        return self.duckdb.run(exp.Select(expressions=told.expressions).sql("duckdb"))
+
+    def _by_metadata(self, asked: Asked) -> Found:
+        """Return the row of a query over failing rows, if metadata says that there are none."""
+        tree = asked.resolved
+        check_plain(tree)
+        row = self._row(tree, 0)
+        by_name = {source.table.name.lower(): source for source in asked.sources}
+        for table, conditions in origins(tree.args["from_"].this):
             files = files_with(by_name[f"{table.db}.{table.name}".lower()], conditions)
             if files:
                 raise Undecided(f"{files} files of {table.db}.{table.name} may have failing rows")
-        return self.duckdb.run(exp.Select(expressions=told.expressions).sql("duckdb")), ""
+        return row, ""
 
     def _by_added(self, asked: Asked) -> Found:
         """Return the row of a query that was asked before, by the rows that can change it."""
-        check_plain(asked.tree, UNLIKE)
+        tree = asked.resolved
+        check_plain(tree, UNLIKE)
         undecided = Undecided("how many rows failed before isn't known")
         for failures, tables in self.proofs.of(asked.question):
             try:
-                part = part_of(asked.tree, asked.sources, tables, failures)
+                part = part_of(tree, asked.sources, tables, failures)
             except Exception as why:
                 undecided = Undecided(_said(why))
                 continue
@@ -155,10 +207,11 @@ class Prover:
         raise undecided
 
     def _by_scan(self, asked: Asked) -> Found:
-        check_plain(asked.tree, UNLIKE)
-        names = column_names(asked.tree)
+        tree = asked.resolved
+        check_plain(tree, UNLIKE)
+        names = column_names(tree)
         tables = {source.table.name: Rows(source, names) for source in asked.sources}
-        return self.duckdb.run(to_duckdb(asked.tree, 0), tables), ""
+        return self.duckdb.run(to_duckdb(tree, 0), tables), ""
 
 
 def _counts_rows(tree: exp.Select) -> bool:

@@ -12,6 +12,7 @@ from icegate.audits.source import Source
 from icegate.errors import GateError
 from icegate.gate import ledger, refs
 from icegate.gate.candidates import candidates, read_lake
+from icegate.gate.ledger_rows import ReleaseTable
 from icegate.gate.publish import reports_of
 from icegate.gate.releases import check_idle, find
 from icegate.gate.report import merge
@@ -59,7 +60,7 @@ def _named(table: StoredTable, final: str) -> StoredTable:
     return StoredTable(entry, table.metadata)
 
 
-def _in_release(table: StoredTable, row: ledger.ReleaseTable) -> Point:
+def _in_release(table: StoredTable, row: ReleaseTable) -> Point:
     if row.snapshot_id is not None and refs.snapshot(table.metadata, row.snapshot_id) is None:
         raise GateError(
             f"cannot audit release {row.release}",

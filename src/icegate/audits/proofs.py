@@ -10,18 +10,16 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from functools import cached_property
-from importlib.metadata import version
 
 from icegate.audits.added import Known
 from icegate.audits.source import Source
 from icegate.errors import CatalogError
 from icegate.gate import ledger
-from icegate.gate.ledger import Proof
-from icegate.settings import JARS, Lake
+from icegate.gate.ledger_rows import Proof
+from icegate.settings import Lake, engine_of
 
 log = logging.getLogger(__name__)
 
-ANSI = "spark.sql.ansi.enabled"
 ENGINES = ("icegate", "duckdb", "sqlglot", "pyiceberg")  # of another version nothing is believed
 
 
@@ -55,7 +53,7 @@ class Proofs:
             return
         now = datetime.now(timezone.utc)
         try:
-            ledger.keep_proofs(self.lake, [Proof(now, *found) for found in self._found.items()])
+            ledger.keep(self.lake, "proofs", [Proof(now, *f) for f in self._found.items()])
         except (CatalogError, sqlite3.Error) as error:
             log.warning("the proofs of tests weren't kept: %s", error)
         self._found = {}
@@ -65,17 +63,14 @@ class Proofs:
         if os.environ.get("ICEGATE_FULL") == "1":
             return {}
         try:
-            return {proof.question: proof.tables for proof in ledger.read_proofs(self.lake)}
+            return {p.question: p.tables for p in ledger.read_kept(self.lake, "proofs")}
         except CatalogError as error:
             log.warning("the proofs of earlier tests can't be read: %s", error)
             return {}
 
     @cached_property
     def _settings(self) -> str:
-        engines = {name: version(name) for name in ENGINES}
-        # dbt has it among these already, as the target says it.
-        conf = {ANSI: str(self.lake.ansi).lower(), **self.lake.spark_conf}
-        return json.dumps([conf, engines, JARS], sort_keys=True)
+        return engine_of(self.lake, ENGINES)
 
     def _hash(self, question: str) -> str:
         return hashlib.sha256(f"{self._settings}\n{question}".encode()).hexdigest()

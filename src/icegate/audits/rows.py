@@ -17,17 +17,12 @@ from pyiceberg.types import NestedField
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided
 from icegate.catalog import local_path
-from icegate.duck import FileColumn, reading
+from icegate.duck import DUCKDB_TYPES, FileColumn, reading
 
 MIB = 1024**2
 IN_MEMORY = 128 * MIB  # in Parquet, of rows that are held as Arrow
 FILES = 10_000  # to name one by one
 
-TYPES = {
-    **{"int": "integer", "long": "bigint", "float": "float", "double": "double"},
-    **{"string": "varchar", "boolean": "boolean", "date": "date"},
-    **{"timestamp": "timestamp", "timestamptz": "timestamptz"},
-}
 DECIMAL = re.compile(r"decimal\(\d+, \d+\)")
 PATTERN = re.compile(r"[*?\[]")  # DuckDB takes such a path for those of many files
 
@@ -112,8 +107,8 @@ class Rows(NamedTuple):
 def _type(field: NestedField) -> str:
     """Return DuckDB's type of a column."""
     told = str(field.field_type)
-    if told in TYPES:
-        return TYPES[told]
+    if told in DUCKDB_TYPES:
+        return DUCKDB_TYPES[told]
     if DECIMAL.fullmatch(told):
         return told
     raise Undecided(f"it has a column of type {told}")

@@ -60,17 +60,21 @@ class _Auditor:
 
     def result(self, test: Any) -> dict[str, Any]:
         """Return what `--json` prints of a test."""
-        from icegate.audits.answer import Answer
+        from icegate.audits.answer import Left
         from icegate.audits.tests import ON_SPARK, not_compiled
         from icegate.explain import explain
 
         began, error = time.monotonic(), ""
-        found = self.prover.answer(test.sql) if test.sql else list[str]()
-        proof, tried = (ON_SPARK, found) if isinstance(found, list) else found[2:]
+        proof, tried = ON_SPARK, list[str]()
         try:
             if not test.sql:
                 raise not_compiled(test)
-            row = found.row if isinstance(found, Answer) else self._on_spark(test.sql)
+            found = self.prover.answer(test.sql)
+            if isinstance(found, Left):
+                tried, row = found.tried, self._on_spark(test.sql)
+                self.prover.learn(found, row[0])
+            else:
+                _, row, proof, tried = found
             result, failures = test.verdict(row)
         except Exception as wrong:
             result, failures, error = "error", None, explain(wrong)

@@ -12,7 +12,7 @@ from icegate.cli.common import Grid, Opened, Shown, on_lake
 from icegate.errors import ConfigError
 
 if TYPE_CHECKING:
-    from icegate.gate.ledger import Event
+    from icegate.gate.ledger_rows import Event
 
 Name = Annotated[str, typer.Argument(help="The number of a release or the name of a build.")]
 Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.")]

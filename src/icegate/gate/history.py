@@ -8,6 +8,7 @@ from collections.abc import Collection
 from icegate.catalog import list_relations, read_metadata
 from icegate.errors import ConfigError, GateError
 from icegate.gate import ledger, refs
+from icegate.gate.ledger_rows import ReleaseTable
 from icegate.gate.refs import Metadata
 from icegate.settings import Lake
 
@@ -15,9 +16,7 @@ KEPT_RELEASES, KEPT_DAYS = 10, 7
 DAY_MS = 24 * 3600 * 1000
 
 
-def tables_of(
-    lake: Lake, release: int, chosen: Collection[str] = ()
-) -> dict[str, ledger.ReleaseTable]:
+def tables_of(lake: Lake, release: int, chosen: Collection[str] = ()) -> dict[str, ReleaseTable]:
     """Return what tables were in a release, all or those chosen, by `schema.table`.
 
     Raises ``ConfigError`` for a release that isn't known, and for a table that it lacks.

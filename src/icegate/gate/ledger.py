@@ -12,14 +12,15 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, astuple, fields
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icegate.catalog import list_relations, local_path, read_metadata
-from icegate.duck import FileColumn, read_parquet, write_parquet
+from icegate.duck import DUCKDB_TYPES, FileColumn, read_parquet, write_parquet
 from icegate.errors import CatalogError
+from icegate.gate.ledger_rows import KEYS, ROWS, Event, ReleaseTable
 from icegate.gate.refs import Metadata
 from icegate.gate.store import Moved, Step, StoredTable, make_namespace, move, write_new
 from icegate.settings import Lake
@@ -32,54 +33,12 @@ if TYPE_CHECKING:
 NAMESPACE = "icegate"
 VERSION = "icegate.ledger-version"
 LAST_RELEASE = "icegate.last-release"
-KEPT = timedelta(days=90)  # of proofs of tests that nobody runs any more
+KEPT = timedelta(days=90)  # of tests and nodes that nobody runs any more
 # The first makes a table of version 2 of one of version 1, and so on, in its next append.
 MIGRATIONS: list[Callable[[Transaction, str], None]] = []
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something that became of a build: one row of `icegate.releases`."""
-
-    at: datetime  # with a time zone
-    build: str
-    event: str  # built (a person decides), published, held, rejected, rolled_back or expired
-    release: int | None = None
-    invocation_id: str | None = None
-    command: str | None = None
-    target: str | None = None
-    who: str | None = None
-    reason: str | None = None
-    detail: str | None = None  # JSON
-
-
-@dataclass(frozen=True)
-class ReleaseTable:
-    """A table as a release has it, moved or not: one row of `icegate.release_tables`."""
-
-    release: int
-    at: datetime
-    build: str
-    table_name: str  # schema.name
-    snapshot_id: int | None  # None while it has no rows
-    previous_snapshot_id: int | None
-    schema_id: int
-    moved: bool
-    untested: bool
-
-
-@dataclass(frozen=True)
-class Proof:
-    """How many failing rows a test had: one row of `icegate.proofs`, which has the last ones."""
-
-    at: datetime
-    question: str  # a hash of what was asked, and with which settings
-    tables: str  # JSON: how many rows failed, and what the tables were
-
-
-ROWS: dict[str, Any] = {"releases": Event, "release_tables": ReleaseTable, "proofs": Proof}
 TYPES = {"datetime": "timestamptz", "str": "string", "int": "long", "bool": "boolean"}
-OF_DUCKDB = {"timestamptz": "timestamptz", "string": "varchar", "long": "bigint", "boolean": "bool"}
 
 
 def stage(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = ()) -> list[Step]:
@@ -112,24 +71,21 @@ def append(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] =
             return move(lake, stage(lake, events, tables))
 
 
-def keep_proofs(lake: Lake, proofs: Sequence[Proof]) -> None:
-    """Put proofs in the place of earlier ones of the same questions, and forget very old ones."""
-    asked, oldest = {p.question for p in proofs}, datetime.now(timezone.utc) - KEPT
+def keep(lake: Lake, name: str, rows: Sequence[Any]) -> None:
+    """Put rows of a table in ``KEYS`` in the place of those with their keys."""
     while True:
-        others = [p for p in read_proofs(lake) if p.question not in asked and p.at > oldest]
         with suppress(Moved):
-            return move(lake, _write(lake, {"proofs": [*others, *proofs]}))
+            return move(lake, _write(lake, {name: rows}))
 
 
-def read_proofs(lake: Lake) -> list[Proof]:
-    """Return the last proof of each question."""
+def read_kept(lake: Lake, name: str) -> list[Any]:
+    """Return the rows of a table in ``KEYS``."""
     with _explained(lake, "read"):
-        stored = _stored(lake).get("proofs")
+        stored = _stored(lake).get(name)
         if stored is None:
             return []
-        table = _open("proofs", stored.metadata)
-        paths = [str(local_path(task.file.file_path)) for task in table.scan().plan_files()]
-        return [Proof(*row) for row in read_parquet(_columns(table.metadata), paths)]
+        table = _open(name, stored.metadata)
+        return _rows_of(table, [task.file for task in table.scan().plan_files()])
 
 
 def read_events(lake: Lake, build: str | None = None) -> list[Event]:
@@ -185,7 +141,7 @@ def _newest() -> int:
 
 
 def _add(name: str, metadata: Metadata, rows: Sequence[Any]) -> Metadata:
-    """Write rows, of proofs instead of all others; return the metadata of the table with them."""
+    """Write rows, and return the metadata of the table with them."""
     from pyiceberg.table.update.snapshot import ExpireSnapshots
 
     table, properties = _open(name, metadata), metadata["properties"]
@@ -198,8 +154,8 @@ def _add(name: str, metadata: Metadata, rows: Sequence[Any]) -> Metadata:
     txn.set_properties({VERSION: str(_newest()), LAST_RELEASE: str(last)})
     # The last snapshot has all rows there ever were. Files stay, for whoever is reading them.
     ExpireSnapshots(txn).older_than(datetime.now(timezone.utc)).commit()
-    if name == "proofs":
-        _replace(txn, (task.file for task in table.scan().plan_files()), rows)
+    if name in KEYS:
+        _replace(txn, table, KEYS[name], rows)
     else:
         _append(txn, rows)
     return {**json.loads(txn.table_metadata.model_dump_json()), "metadata-log": []}
@@ -212,11 +168,18 @@ def _append(txn: Transaction, rows: Sequence[Any]) -> None:
     txn.append(pa.Table.from_pylist([asdict(row) for row in rows], schema=schema))
 
 
-def _replace(txn: Transaction, old: Iterable[DataFile], rows: Sequence[Any]) -> None:
-    """Write rows in the place of all others, without Arrow: its import takes most of an audit."""
+def _replace(txn: Transaction, table: Table, key: str, rows: Sequence[Any]) -> None:
+    """Write rows instead of those of their keys, and of very old ones.
+
+    Without Arrow: its import takes most of an audit.
+    """
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
+    old = [task.file for task in table.scan().plan_files()]
+    anew, oldest = {getattr(row, key) for row in rows}, datetime.now(timezone.utc) - KEPT
+    others = (r for r in _rows_of(table, old) if getattr(r, key) not in anew and r.at > oldest)
+    rows = [*others, *rows]
     location = f"{txn.table_metadata.location}/data/{uuid.uuid4()}.parquet"
     path = local_path(location)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -236,9 +199,15 @@ def _replace(txn: Transaction, old: Iterable[DataFile], rows: Sequence[Any]) -> 
         update.append_data_file(written)
 
 
+def _rows_of(table: Table, files: Iterable[DataFile]) -> list[Any]:
+    paths = [str(local_path(file.file_path)) for file in files]
+    read = read_parquet(_columns(table.metadata), paths) if paths else []
+    return [ROWS[table.name()[0]](*row) for row in read]
+
+
 def _columns(metadata: TableMetadata) -> list[FileColumn]:
     fields = metadata.schema().fields
-    return [FileColumn(f.field_id, f.name, OF_DUCKDB[str(f.field_type)]) for f in fields]
+    return [FileColumn(f.field_id, f.name, DUCKDB_TYPES[str(f.field_type)]) for f in fields]
 
 
 def _read(lake: Lake, name: str, where: str) -> list[Any]:

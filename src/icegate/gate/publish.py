@@ -22,7 +22,7 @@ from icegate.gate.candidates import (
 )
 from icegate.gate.decision import Outcome, Request, survey
 from icegate.gate.history import expired_tags
-from icegate.gate.ledger import Event, ReleaseTable
+from icegate.gate.ledger_rows import Event, ReleaseTable
 from icegate.gate.report import Report
 from icegate.gate.steps import at_step
 from icegate.gate.store import Moved, Step, StoredTable, move

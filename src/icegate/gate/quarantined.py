@@ -8,7 +8,7 @@ from typing import Any
 from icegate.catalog import CatalogEntry, list_relations, open_catalog, read_metadata
 from icegate.errors import ConfigError
 from icegate.gate import ledger
-from icegate.gate.ledger import ReleaseTable
+from icegate.gate.ledger_rows import ReleaseTable
 from icegate.gate.quarantine import FAILED, OWN, SUFFIX, Columns, Rule
 from icegate.settings import Lake
 from icegate.tables.merge_plan import as_list

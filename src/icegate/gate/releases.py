@@ -15,7 +15,7 @@ from icegate.gate import ledger, refs, staging
 from icegate.gate.build import check_name, ending, is_alive, is_own_name
 from icegate.gate.candidates import read_lake
 from icegate.gate.decision import Outcome, Request, survey
-from icegate.gate.ledger import Event, ReleaseTable
+from icegate.gate.ledger_rows import Event, ReleaseTable
 from icegate.gate.publish import finish, in_a_gap, reports_of
 from icegate.gate.refs import Metadata
 from icegate.gate.report import PASSED, Report, merge

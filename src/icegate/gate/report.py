@@ -6,10 +6,19 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from icegate.nodes import Ancestors, tables_read
+
 # Statuses of a test that say it ran and doesn't block.
 PASSED = ("pass", "warn")
 # Status of a microbatch model of which some batches failed: `dbt retry` repeats only these.
 HALF_DONE = "half done"
+# By dbt's own statuses; all others are errors.
+OF_DBT = {
+    "success": "success",
+    "no-op": "success",
+    "skipped": "skipped",
+    "partial success": HALF_DONE,
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,33 @@ class Report:
         return cls({n.id: n for n in nodes}, {t.id: t for t in tests})
 
 
+def report_of(task: Any, gated: dict[str, str]) -> Report:
+    """Return what the nodes of a task of dbt's did, and how each test of theirs ended."""
+    nodes = task.manifest.nodes
+    results = {result.node.unique_id: result for result in task.node_results}
+    ancestors, known = Ancestors(nodes), results.keys() | gated.keys()
+    ran = {
+        id: Node(
+            id=id,
+            name=result.node.name,
+            status=OF_DBT.get(str(result.status), "error"),
+            table=gated.get(id),
+            ancestors=tuple(
+                sorted(p for p in ancestors(id) if p in known or p.startswith("source."))
+            ),
+        )
+        for id, result in results.items()
+        if result.node.resource_type in ("model", "seed", "snapshot")
+    }
+    tests = {}
+    for id, node in nodes.items():
+        if node.resource_type == "test":
+            test = _test_run(node, results.get(id), nodes)
+            if id in results or ran.keys() & {*test.nodes, test.attached}:
+                tests[id] = test
+    return Report(ran, tests)
+
+
 def merge(reports: Iterable[Report]) -> Report:
     """Return what a build is after all of its processes, the oldest first.
 
@@ -87,6 +123,22 @@ def merge(reports: Iterable[Report]) -> Report:
             if node.status != "skipped" or node.id not in nodes:
                 nodes[node.id] = node
     return Report(nodes, tests)
+
+
+def _test_run(node: Any, result: Any, nodes: dict[str, Any]) -> TestRun:
+    attached = getattr(node, "attached_node", None)
+    read = tables_read(node.depends_on_nodes, nodes)
+    is_view = attached in nodes and nodes[attached].config.get("materialized") == "view"
+    return TestRun(
+        id=node.unique_id,
+        name=node.name,
+        nodes=tuple(sorted(read)),
+        status=str(result.status).replace("runtime ", "") if result else "absent",
+        # A view shows what its tables have: all of them are what fails.
+        attached=attached if attached in read and not is_view else None,
+        blocks=str(node.config.severity).lower() == "error",
+        failures=result.failures if result else None,
+    )
 
 
 def _known(kind: Any, row: dict[str, Any]) -> Any:

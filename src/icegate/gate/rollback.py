@@ -12,7 +12,7 @@ from icegate.gate import ledger, refs, views
 from icegate.gate.candidates import OWN, Candidate, read_lake
 from icegate.gate.decision import Outcome
 from icegate.gate.history import expired_tags, tables_of
-from icegate.gate.ledger import ReleaseTable
+from icegate.gate.ledger_rows import ReleaseTable
 from icegate.gate.publish import ReleaseRows
 from icegate.gate.refs import MAIN, WAP_ENABLED, Metadata
 from icegate.gate.releases import Edits, apply, check_idle, event, open_builds

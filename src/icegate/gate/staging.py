@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -49,6 +49,13 @@ def staging_name(final: str, build: str) -> str:
     # `a__b.c` and `a.b__c` must not meet.
     apart = f"_{hashlib.sha256(final.encode()).hexdigest()[:6]}" if "__" in final else ""
     return f"{schema}__{name}{apart}__{build}"
+
+
+def final_names(sql: str, staged: Mapping[str, str]) -> str:
+    """Return SQL with the names that tables have once they are published, of their staged ones."""
+    for final, name in staged.items():
+        sql = sql.replace(f"{NAMESPACE}.{name}", final)
+    return sql
 
 
 def build_of(entry: CatalogEntry) -> str:

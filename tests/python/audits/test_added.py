@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audits.cases import DBT
-from icegate.audits.answer import Answer, Prover
+from icegate.audits.answer import Answer, Left, Prover
 from icegate.settings import Lake
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ class Shop:
                          error_if="!= 0")  # fmt: skip
         told = tuple(self.spark.sql(sql).collect()[0])
         found = self.prover.answer(sql)
-        if isinstance(found, list):
+        if isinstance(found, Left):
             return "spark", told[0]
         assert found.row == told
         return found.proof, found.row[0]
@@ -342,4 +342,4 @@ def test_a_file_that_is_gone_is_never_a_pass(shop: Shop) -> None:
         broken.write(b"no Parquet")
     found = shop.prover.answer(sql)
     assert not isinstance(found, Answer), found
-    assert found[1].startswith("added rows: ")
+    assert found.tried[1].startswith("added rows: ")

@@ -11,7 +11,7 @@ from conftest import DbtProject
 
 from icegate.catalog import CatalogEntry, list_relations, open_catalog, read_metadata
 from icegate.gate import ledger, refs, staging
-from icegate.gate.ledger import Event
+from icegate.gate.ledger_rows import Event
 from icegate.tables.metadata import columns
 
 Rows = list[tuple[Any, ...]]

@@ -23,7 +23,7 @@ from icegate.cli.query import parse, run_on_duckdb
 from icegate.errors import CatalogError
 from icegate.files import LocalFiles
 from icegate.gate import ledger
-from icegate.gate.ledger import Event, ReleaseTable
+from icegate.gate.ledger_rows import Event, ReleaseTable
 from icegate.gate.store import Moved, move
 from icegate.settings import Lake
 

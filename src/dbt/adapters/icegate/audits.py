@@ -43,12 +43,17 @@ class Audits:
         """Return what dbt gets of a test's query: how it was answered, and its one row."""
         from dbt_common.clients.agate_helper import table_from_data_flat
 
+        from icegate.audits.answer import Left
+
         began, build = time.perf_counter(), self.adapter.gate().build
+        branch, staged = build.branch if build else None, self.adapter.Relation.staged
         with self._one_at_a_time:
-            found = self._prover.answer(sql, build.branch if build else None)
-        if isinstance(found, list):
+            found = self._prover.answer(sql, branch, staged)
+        if isinstance(found, Left):
             told, table = on_spark()
-            response = Proved(ON_SPARK, told.code, proof=ON_SPARK, tried=found)
+            with self._one_at_a_time:
+                self._prover.learn(found, table.rows[0][0])
+            response = Proved(ON_SPARK, told.code, proof=ON_SPARK, tried=found.tried)
         else:
             row = dict(zip(found.columns, found.row, strict=True))
             table = table_from_data_flat([row], found.columns)

@@ -24,10 +24,11 @@ from icegate.gate.guard import guarding
 from icegate.gate.history import snapshot_in_release
 from icegate.gate.ledger import warm_up
 from icegate.gate.publish import discard, earlier_build, finish, record
-from icegate.gate.report import Report, merge
+from icegate.gate.report import Report, merge, report_of
 from icegate.gate.store import edit
 from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
+from icegate.nodes import gated_tables
 from icegate.session import is_remote
 from icegate.tables.changes import Change
 
@@ -59,6 +60,7 @@ class Gate:
         table = self.gated.get(getattr(node, "unique_id", ""))
         if self.build is not None and table is not None:
             held.enter_context(writing(self.adapter.embedded_lake, self.build, table))
+        held.callback(self.adapter.unchanged().left, node)  # first of all, while the table is held
         return held
 
     def quarantined(self, table: str, rows: int) -> str:
@@ -175,7 +177,7 @@ class Gate:
         if not self.adapter.config.credentials.gate or not (name or retried or of_dbt.writes(task)):
             return
         check_target(self.adapter.embedded_lake)
-        self.gated = of_dbt.gated_tables(task.manifest.nodes)
+        self.gated = gated_tables(task.manifest.nodes)
         if not self.gated:
             return
         invocation = get_invocation_id()
@@ -212,7 +214,7 @@ class Gate:
             scope=credentials.gate_scope,
             require_tests=credentials.gate_require_tests,
         )
-        lake, report = self.adapter.embedded_lake, of_dbt.report_of(task, self.gated)
+        lake, report = self.adapter.embedded_lake, report_of(task, self.gated)
         try:
             if self._rehearsal:
                 discard(lake, build.name)

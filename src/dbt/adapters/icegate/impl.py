@@ -34,6 +34,7 @@ from dbt.adapters.icegate.quarantine import Quarantine
 from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.tables import Tables
 from dbt.adapters.icegate.task import calling_task
+from dbt.adapters.icegate.unchanged import Unchanged
 from icegate.catalog import list_namespaces
 from icegate.frames import seed_view
 from icegate.packages import check_installed
@@ -69,6 +70,8 @@ class IcegateConfig(SparkConfig):
     quarantine: bool | list[str] | str | None = None
     quarantine_max_share: float | None = None
     quarantine_max_rows: int | None = None
+    skip_unchanged: bool = False
+    deterministic: bool = False
 
 
 class IcegateAdapter(SparkAdapter):
@@ -78,11 +81,9 @@ class IcegateAdapter(SparkAdapter):
     Column = IcegateColumn
     ConnectionManager = IcegateConnectionManager  # type: ignore[assignment]
     AdapterSpecificConfigs = IcegateConfig
-    CONSTRAINT_SUPPORT = {
-        **SparkAdapter.CONSTRAINT_SUPPORT,
-        ConstraintType.check: ConstraintSupport.ENFORCED,
-        ConstraintType.not_null: ConstraintSupport.ENFORCED,
-    }
+    CONSTRAINT_SUPPORT = SparkAdapter.CONSTRAINT_SUPPORT | dict.fromkeys(
+        (ConstraintType.check, ConstraintType.not_null), ConstraintSupport.ENFORCED
+    )
     _capabilities = CapabilityDict(
         {
             capability: CapabilitySupport(support=Support.Full)
@@ -103,7 +104,7 @@ class IcegateAdapter(SparkAdapter):
         if hasattr(config, "packages_install_path"):  # `dbt debug` knows the profile only
             with as_dbt_error():
                 check_installed(root, config.packages_install_path, config.target_name)
-        self._gate, self._audits = Gate(self), Audits(self)
+        self._gate, self._audits, self._unchanged = Gate(self), Audits(self), Unchanged(self)
         command = getattr(getattr(config, "args", None), "which", None)
         credentials = config.credentials
         is_sure = command in NEEDS_SPARK and not (command == "test" and credentials.audits)
@@ -134,6 +135,7 @@ class IcegateAdapter(SparkAdapter):
         calling = calling_task(sys._getframe(1))
         if calling is not None:
             self._audits.tell(calling[1])
+            self._unchanged.at_hooks(*calling)
             self._gate.at_hooks(*calling)
 
     def execute(
@@ -156,12 +158,17 @@ class IcegateAdapter(SparkAdapter):
         """End it."""
         context.close()
 
+    @available
+    def unchanged(self) -> Unchanged:
+        """Return which nodes of the running command needn't run."""
+        return self._unchanged
+
     @available.parse(lambda *a, **k: None)
     def get_relation(self, database: Any, schema: str, identifier: str) -> BaseRelation | None:
         """Return a relation; a table without a release is one to the build that writes it only."""
         found = super().get_relation(database, schema, identifier)
         as_table = RelationType.Table
-        asked = found or self.Relation.create(schema=schema, identifier=identifier, type=as_table)
+        asked = found or self.Relation.create(None, schema, identifier, type=as_table)
         return asked if self._gate.is_there(asked, found) else None
 
     def list_schemas(self, database: Any) -> list[str]:
@@ -205,8 +212,7 @@ class IcegateAdapter(SparkAdapter):
         return metadata.spark_columns(self, relation)
 
     def get_catalog(self, relation_configs: Any, used_schemas: Any) -> tuple[Any, list[Exception]]:
-        relations = self._get_catalog_relations(relation_configs)
-        return docs_catalog.to_agate(self._facts(relations)), []
+        return self.get_catalog_by_relations(None, self._get_catalog_relations(relation_configs))
 
     def get_catalog_by_relations(self, used_schemas: Any, relations: Any) -> tuple[Any, list[Any]]:
         return docs_catalog.to_agate(self._facts(relations)), []

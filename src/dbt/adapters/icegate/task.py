@@ -11,11 +11,10 @@ from dbt_common.events.event_manager_client import add_callback_to_manager
 from dbt_common.events.functions import fire_event
 from dbt_common.events.types import Note
 
-from icegate.gate.report import HALF_DONE, Node, Report, TestRun
+from icegate.gate.report import Report
 
 logger = AdapterLogger("Icegate")
 
-WRITTEN = ("table", "incremental", "seed", "snapshot", "view")
 LAST_EVENT = "StatsLine"  # what dbt says at its very end
 
 
@@ -69,102 +68,6 @@ def rehearsed(option: str, report: Report) -> str:
 def rehearsal(task: Any) -> str:
     """Return the option that makes a command a rehearsal: its rows are too few for readers."""
     return next((f"--{name}" for name in ("empty", "sample") if getattr(task.args, name, None)), "")
-
-
-def gated_tables(nodes: dict[str, Any]) -> dict[str, str]:
-    """Return the tables that the gate holds, by the unique id of their node."""
-    found = {}
-    for id, node in nodes.items():
-        config = node.config
-        if getattr(config, "materialized", None) not in WRITTEN or config.get("gate") is False:
-            continue
-        if (config.get("file_format") or "iceberg") == "iceberg" and config.get("enabled", True):
-            found[id] = f"{node.schema}.{node.alias}"
-    ancestors = _Ancestors(nodes)
-    snapshots = [id for id in found if nodes[id].resource_type == "snapshot"]
-    for id in snapshots:
-        if not any(parent in found for parent in ancestors(id)):
-            del found[id]
-    return found
-
-
-class _Ancestors:
-    """All nodes above one, each looked up once."""
-
-    def __init__(self, nodes: dict[str, Any]) -> None:
-        self.nodes = nodes
-        self._known: dict[str, frozenset[str]] = {}
-
-    def __call__(self, id: str) -> frozenset[str]:
-        if id not in self._known:
-            node = self.nodes.get(id)
-            parents = node.depends_on_nodes if node else []
-            self._known[id] = frozenset(parents).union(*(self(parent) for parent in parents))
-        return self._known[id]
-
-
-def report_of(task: Any, gated: dict[str, str]) -> Report:
-    """Return what the task's nodes did, and how each test of theirs ended."""
-    nodes = task.manifest.nodes
-    results = {result.node.unique_id: result for result in task.node_results}
-    ancestors, known = _Ancestors(nodes), results.keys() | gated.keys()
-    ran = {
-        id: Node(
-            id=id,
-            name=result.node.name,
-            status=_NODE_STATUS.get(str(result.status), "error"),
-            table=gated.get(id),
-            ancestors=tuple(
-                sorted(p for p in ancestors(id) if p in known or p.startswith("source."))
-            ),
-        )
-        for id, result in results.items()
-        if result.node.resource_type in ("model", "seed", "snapshot")
-    }
-    tests = {}
-    for id, node in nodes.items():
-        if node.resource_type == "test":
-            test = _test_run(node, results.get(id), nodes)
-            if id in results or ran.keys() & {*test.nodes, test.attached}:
-                tests[id] = test
-    return Report(ran, tests)
-
-
-_NODE_STATUS = {
-    "success": "success",
-    "no-op": "success",
-    "skipped": "skipped",
-    "partial success": HALF_DONE,
-}
-
-
-def _test_run(node: Any, result: Any, nodes: dict[str, Any]) -> TestRun:
-    attached = getattr(node, "attached_node", None)
-    read = _tables_read(node.depends_on_nodes, nodes)
-    is_view = attached in nodes and nodes[attached].config.get("materialized") == "view"
-    return TestRun(
-        id=node.unique_id,
-        name=node.name,
-        nodes=tuple(sorted(read)),
-        status=str(result.status).replace("runtime ", "") if result else "absent",
-        # A view shows what its tables have: all of them are what fails.
-        attached=attached if attached in read and not is_view else None,
-        blocks=str(node.config.severity).lower() == "error",
-        failures=result.failures if result else None,
-    )
-
-
-def _tables_read(read: list[str], nodes: dict[str, Any]) -> set[str]:
-    """Return all that is read, and what views and ephemeral models among it read."""
-    found = set()
-    for id in read:
-        node = nodes.get(id)
-        kind = node.config.get("materialized") if node is not None else ""
-        if node is not None and kind in ("view", "ephemeral"):
-            found |= _tables_read(node.depends_on_nodes, nodes)
-        if kind != "ephemeral":
-            found.add(id)
-    return found
 
 
 def fail_nodes(task: Any, gated: dict[str, str], why: dict[str, str]) -> None:

@@ -1,3 +1,16 @@
+{#- What a node returns that writes nothing: unchanged, or of a format that dbt-spark writes. -#}
+{% macro icegate_done(in_stock=none) %}
+    {% if in_stock and icegate_is_other_format() %}
+        {% do return(icegate_as_in_stock(in_stock)) %}
+    {% endif %}
+    {% set unchanged = adapter.unchanged().look(model) %}
+    {% if unchanged %}
+        {% do store_raw_result('main', message=unchanged, code='OK', rows_affected='0') %}
+        {% do return({'relations': [load_cached_relation(this) or this]}) %}
+    {% endif %}
+    {% do return(none) %}
+{% endmacro %}
+
 {#-
     A temporary view belongs to the whole session, so its name tells schema, table and batch apart:
     by a hash, since `a__b.c` and `a.b__c` would meet, and a long name would be cut.

@@ -1,7 +1,6 @@
 {% materialization incremental, adapter='icegate', supported_languages=['sql', 'python'] %}
-    {% if icegate_is_other_format() %}
-        {% do return(icegate_as_in_stock('incremental')) %}
-    {% endif %}
+    {% set done = icegate_done('incremental') %}
+    {% if done %} {% do return(done) %} {% endif %}
     {% set existing = load_cached_relation(this) %}
     {% set relation = this.incorporate(type='table') %}
     {% set strategy = config.get('incremental_strategy') or 'append' %}

@@ -3,6 +3,8 @@
     {% set relation = this.incorporate(type='table') %}
     {% set agate_table = load_agate_table() %}
     {% do store_result('agate_table', response='OK', agate_table=agate_table) %}
+    {% set done = icegate_done() %}
+    {% if done %} {% do return(done) %} {% endif %}
 
     {% do icegate_check_configs(relation) %}
     {{ run_hooks(pre_hooks) }}

@@ -1,7 +1,6 @@
 {% materialization snapshot, adapter='icegate' %}
-    {% if icegate_is_other_format() %}
-        {% do return(icegate_as_in_stock('snapshot')) %}
-    {% endif %}
+    {% set done = icegate_done('snapshot') %}
+    {% if done %} {% do return(done) %} {% endif %}
     {% set existing = load_cached_relation(this) %}
     {% set relation = this.incorporate(type='table') %}
     {% if existing is not none and not existing.is_table %}

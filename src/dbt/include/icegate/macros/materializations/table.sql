@@ -1,7 +1,6 @@
 {% materialization table, adapter='icegate', supported_languages=['sql', 'python'] %}
-    {% if icegate_is_other_format() %}
-        {% do return(icegate_as_in_stock('table')) %}
-    {% endif %}
+    {% set done = icegate_done('table') %}
+    {% if done %} {% do return(done) %} {% endif %}
     {% set existing = load_cached_relation(this) %}
     {% set relation = this.incorporate(type='table') %}
 

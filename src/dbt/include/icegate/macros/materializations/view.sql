@@ -1,4 +1,6 @@
 {% materialization view, adapter='icegate' %}
+    {% set done = icegate_done() %}
+    {% if done %} {% do return(done) %} {% endif %}
     {% set existing = load_cached_relation(this) %}
     {% set relation = this.incorporate(type='view') %}
 

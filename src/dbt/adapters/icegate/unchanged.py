@@ -1,0 +1,68 @@
+"""Nodes that needn't run, since their tables already have what they would make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from dbt.adapters.events.logging import AdapterLogger
+
+from dbt.adapters.icegate.task import rehearsal
+from icegate.gate import refs
+from icegate.unchanged.parts import Parts
+from icegate.unchanged.seen import Seen
+from icegate.unchanged.skips import Skips
+
+logger = AdapterLogger("Icegate")
+
+
+class Unchanged:
+    """What one dbt command leaves out of its nodes with `skip_unchanged`, and remembers of them."""
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+        self._skips: Skips | None = None
+        self._may_skip = True
+
+    def at_hooks(self, task: Any, when: str) -> None:
+        """Begin before the first node, and keep how nodes left their tables after the last."""
+        lake, config = self.adapter.embedded_lake, self.adapter.config
+        if when == "on-run-start":
+            variables = {**config.vars.to_dict(), **config.cli_vars}
+            parts = Parts(task.manifest, variables, self._landing)
+            self._skips = None if lake is None or rehearsal(task) else Skips(lake, parts)
+            full = getattr(task.args, "full_refresh", None) or os.environ.get("ICEGATE_FULL") == "1"
+            self._may_skip = not full
+        elif self._skips is not None:
+            done = (r.node.unique_id for r in task.node_results if str(r.status) == "success")
+            self._skips.save(done)
+
+    def look(self, model: Mapping[str, Any]) -> str:
+        """Return since when a node is unchanged; nothing where it has to run."""
+        config = model["config"]
+        if self._skips is None or not config.get("skip_unchanged"):
+            return ""
+        may_skip = self._may_skip and not config.get("full_refresh")
+        found = self._skips.look(model, self._seen(), may_skip=may_skip)
+        if not found.unchanged:
+            logger.debug(f"runs={model['schema']}.{model['alias']} why={found.why!r}")
+        return found.why if found.unchanged else ""
+
+    def left(self, node: Any) -> None:
+        """Remember how a node left its table, as it ends."""
+        if self._skips is None or not node.config.get("skip_unchanged"):
+            return
+        with suppress(Exception):  # of a Spark that is gone: the node itself has said so
+            session = self.adapter.connections.get_thread_connection().handle.session
+            app = session.sparkContext.applicationId
+            self._skips.left(node.unique_id, self._seen(), lambda s: s.get("spark.app.id") == app)
+
+    def _seen(self) -> Seen:
+        build = self.adapter.gate().build
+        branch = build.branch if build else refs.MAIN
+        return Seen(self.adapter.embedded_lake, branch, self.adapter.Relation.staged)
+
+    def _landing(self, source: Any) -> Any:
+        return self.adapter.Relation.create_from(self.adapter.config, source).landing

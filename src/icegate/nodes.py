@@ -1,0 +1,80 @@
+"""What dbt's manifest tells of nodes: what they read, by which names, and with which macros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+WRITTEN = ("table", "incremental", "seed", "snapshot", "view")
+
+
+def gated_tables(nodes: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tables that the gate holds, by the unique id of their node."""
+    found = {}
+    for id, node in nodes.items():
+        config = node.config
+        if getattr(config, "materialized", None) not in WRITTEN or config.get("gate") is False:
+            continue
+        if (config.get("file_format") or "iceberg") == "iceberg" and config.get("enabled", True):
+            found[id] = f"{node.schema}.{node.alias}"
+    ancestors = Ancestors(nodes)
+    snapshots = [id for id in found if nodes[id].resource_type == "snapshot"]
+    for id in snapshots:
+        if not any(parent in found for parent in ancestors(id)):
+            del found[id]
+    return found
+
+
+class Ancestors:
+    """All nodes above one, each looked up once."""
+
+    def __init__(self, nodes: Mapping[str, Any]) -> None:
+        self.nodes = nodes
+        self._known: dict[str, frozenset[str]] = {}
+
+    def __call__(self, id: str) -> frozenset[str]:
+        if id not in self._known:
+            node = self.nodes.get(id)
+            parents = node.depends_on_nodes if node else []
+            self._known[id] = frozenset(parents).union(*(self(parent) for parent in parents))
+        return self._known[id]
+
+
+def tables_read(read: Iterable[str], nodes: Mapping[str, Any]) -> set[str]:
+    """Return all that is read, and what views and ephemeral models among it read."""
+    found = set()
+    for id in read:
+        node = nodes.get(id)
+        kind = node.config.get("materialized") if node is not None else ""
+        if node is not None and kind in ("view", "ephemeral"):
+            found |= tables_read(node.depends_on_nodes, nodes)
+        if kind != "ephemeral":
+            found.add(id)
+    return found
+
+
+class Macros:
+    """The macros of a project and its packages, other than those of dbt and its adapters."""
+
+    def __init__(self, manifest: Any, own: Iterable[str]) -> None:
+        self._all = manifest.macros
+        self._theirs = {id for id, m in self._all.items() if m.package_name not in own}
+        every = [*manifest.nodes.values(), *manifest.unit_tests.values()]
+        named = self._below(id for node in every for id in node.depends_on.macros)
+        # What no node names may be called by a hook or a materialization of any.
+        self._of_all = self._theirs - named
+
+    def of(self, node: Any) -> Iterator[str]:
+        """Yield the text of each macro that a node may call."""
+        for id in sorted(self._of_all | self._theirs & self._below(node.depends_on.macros)):
+            yield str(self._all[id].macro_sql)
+
+    def _below(self, ids: Iterable[str]) -> set[str]:
+        found: set[str] = set()
+        waiting = [*ids]
+        while waiting:
+            id = waiting.pop()
+            if id not in found and id in self._all:
+                found.add(id)
+                waiting += self._all[id].depends_on.macros
+        return found

@@ -1,0 +1,110 @@
+"""Which nodes of a dbt command needn't run, and what the ledger keeps to tell it the next time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from icegate.errors import CatalogError
+from icegate.gate import ledger
+from icegate.gate.ledger_rows import Made
+from icegate.settings import Lake
+from icegate.tables.metadata import ancestry
+from icegate.unchanged.parts import Parts, Runs
+from icegate.unchanged.seen import Seen
+
+log = logging.getLogger(__name__)
+
+SAME = "same inputs, code and settings"
+
+
+class Begun(NamedTuple):
+    """A node that runs: its table, what it's made of, and the table's snapshot before."""
+
+    table: str
+    parts: dict[str, str]
+    head: int | None
+
+
+class Looked(NamedTuple):
+    """Whether a node is unchanged, and since when; or why it runs."""
+
+    unchanged: bool
+    why: str
+
+
+class Skips:
+    """The nodes of one dbt command that have `skip_unchanged`."""
+
+    def __init__(self, lake: Lake, parts: Parts) -> None:
+        self.lake, self.parts = lake, parts
+        self._begun: dict[str, Begun] = {}
+        self._made: dict[str, Made] = {}
+
+    def look(self, model: Mapping[str, Any], seen: Seen, *, may_skip: bool) -> Looked:
+        """Tell whether a node is unchanged; of one that runs keep what it's made of."""
+        table = f"{model['schema']}.{model['alias']}"
+        try:
+            parts = self.parts.of(model, seen)
+            why = self._changed(table, parts, seen) if may_skip else "it was asked to"
+        except (Runs, CatalogError) as reason:
+            return Looked(False, str(reason))
+        if not why:
+            return Looked(True, f"unchanged since {seen.since(table)}: {SAME}")
+        before = seen.metadata(table)
+        head = seen.head(before) if before else None
+        self._begun[model["unique_id"]] = Begun(table, parts, head)
+        return Looked(False, why)
+
+    def left(self, id: str, seen: Seen, is_own: Callable[[Mapping[str, str]], bool]) -> None:
+        """Remember how a node left its table, unless someone else wrote it meanwhile.
+
+        ``is_own`` tells by the summary of a snapshot whether this process committed it.
+        """
+        begun = self._begun.pop(id, None)
+        metadata = seen.metadata(begun.table) if begun else None
+        state = seen.state(begun.table) if begun else None
+        if begun is None or metadata is None or state is None:
+            return
+        for snapshot in ancestry(metadata, seen.head(metadata)):
+            if snapshot["snapshot-id"] == begun.head:
+                break
+            if not is_own(snapshot["summary"]):
+                return
+        now = datetime.now(timezone.utc)
+        self._made[id] = Made(now, begun.table, state, json.dumps(begun.parts))
+
+    def save(self, built: Iterable[str]) -> None:
+        """Keep how these nodes, by unique id, left their tables."""
+        made = [self._made[id] for id in built if id in self._made]
+        try:
+            if made:
+                ledger.keep(self.lake, "made", made)
+        except (CatalogError, sqlite3.Error) as error:
+            log.warning("what was built isn't remembered, so it will be built again: %s", error)
+
+    @cached_property
+    def _known(self) -> dict[str, Made]:
+        try:
+            return {made.table_name: made for made in ledger.read_kept(self.lake, "made")}
+        except CatalogError as error:
+            log.warning("what was built can't be read, so it is built again: %s", error)
+            return {}
+
+    def _changed(self, table: str, parts: dict[str, str], seen: Seen) -> str:
+        """Return what isn't as it was when a node last ran, or nothing."""
+        known = self._known.get(table)
+        if known is None:
+            return "it isn't known what it was made of"
+        if known.state != seen.state(table):
+            return "its table isn't as it left it"
+        before: dict[str, str] = json.loads(known.parts)
+        if before.get("sql") == "":
+            before["sql"] = parts["sql"]
+        differing = (k for k in {**before, **parts} if before.get(k) != parts.get(k))
+        return ", ".join(sorted(differing))
