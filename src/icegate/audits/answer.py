@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,8 +23,9 @@ from icegate.audits.tree import (
     resolved,
     table_names,
 )
-from icegate.catalog import list_relations, read_metadata
+from icegate.catalog import CatalogEntry, list_relations, read_metadata
 from icegate.dialect import to_duckdb, volatile
+from icegate.gate import views
 from icegate.gate.staging import NAMESPACE, final_names
 from icegate.gate.store import StoredTable
 from icegate.settings import Lake
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """A test's query, its tree, and the tables that it reads."""
+    """A test's query, its tree, and the tables that it reads, also those below views."""
 
-    question: str  # the query, however dbt and `icegate audit` lay it out
+    question: str  # the query, however dbt and `icegate audit` lay it out, and the text of views
     tree: exp.Select
     sources: list[Source]
+    views: Mapping[CatalogEntry, exp.Select]
 
     @property
     def resolved(self) -> exp.Select:
@@ -84,17 +86,17 @@ class Prover:
         the names, by final name, of what it built beside.
         """
         try:
-            tree = parsed(final_names(sql, staged or {}))
-            question = tree.sql("spark", comments=False)
-            asked = Asked(question, tree, [*self._sources(tree, branch, staged or {})])
+            asked = self._asked(final_names(sql, staged or {}), branch, staged or {})
         except Exception as why:  # whatever it is, Spark decides
             return Left([_said(why)])
+        tree, tried = asked.tree, list[str]()
         columns = [item.alias_or_name for item in tree.expressions]
         known = self._of_same(asked)
         if known is not None:
             files = sum(source.total_files for source in asked.sources)
             return Answer(columns, known, f"added rows (0 of {files} files)", [])
-        tried: list[str] = []
+        if asked.views:
+            return Left(["it reads a view"], asked)
         for proof, find in (
             ("metadata", self._by_metadata),
             ("added rows", self._by_added),
@@ -116,10 +118,13 @@ class Prover:
         Unless a table moved meanwhile: then it isn't known which snapshot Spark read.
         """
         asked = left.asked
-        if asked is None or not _counts_rows(asked.tree) or asked.tree.find(exp.Anonymous):
-            return  # a function that isn't Spark's own may be another one tomorrow
+        if asked is None or not _counts_rows(asked.tree):
+            return
+        # A function that isn't Spark's own may be another one tomorrow.
+        foreign = any(tree.find(exp.Anonymous) for tree in (asked.tree, *asked.views.values()))
         now = {entry.metadata_location for entry in list_relations(self.lake)}
-        if all(source.entry.metadata_location in now for source in asked.sources):
+        read = {*asked.views, *(source.entry for source in asked.sources)}
+        if not foreign and all(entry.metadata_location in now for entry in read):
             self.proofs.keep(asked.question, asked.sources, int(failures))
 
     def save(self) -> None:
@@ -136,28 +141,41 @@ class Prover:
         """The database of this prover, on its lake."""
         return DuckDB(self.lake)
 
-    def _sources(
-        self, tree: exp.Select, branch: str | None, staged: Mapping[str, str]
-    ) -> Iterator[Source]:
-        entries = {e.full_name: e for e in list_relations(self.lake) if e.kind == "table"}
+    def _asked(self, sql: str, branch: str | None, staged: Mapping[str, str]) -> Asked:
+        """Return what is asked: final names in the query, and tables as the build has them."""
+        entries = {e.full_name: e for e in list_relations(self.lake)}
         for final, name in staged.items():
             beside = entries.get(f"{NAMESPACE}.{name}")
             if beside is not None:
                 schema, _, own = final.partition(".")
                 entries[final] = beside._replace(namespace=schema, name=own)
-        for name in sorted(table_names(tree, self.lake.catalog)):
-            if name in self.points:
-                if not self.points[name].is_like_now:
-                    raise Undecided(f"{name} had other columns then")
-                yield self.points[name].source
-                continue
-            if name not in entries:
-                raise Undecided(f"{name} is no table of the catalog")
-            entry = entries[name]
-            key = entry.metadata_location, branch  # a file that never changes
-            if key not in self._known:
-                self._known[key] = source_of(StoredTable(entry, read_metadata(entry)), branch)
-            yield self._known[key]
+        tree, found = parsed(sql), dict[str, Source]()
+        shown: dict[CatalogEntry, exp.Select] = {}
+        waiting = table_names(tree, self.lake.catalog)
+        while waiting:
+            name = waiting.pop()
+            entry = entries.get(name)
+            if entry is None or entry.kind != "view" or self.points:
+                found[name] = self._source(name, entry, branch)
+            elif entry not in shown:
+                view = parsed(final_names(views.sql_of(read_metadata(entry)), staged))
+                shown[entry] = view
+                waiting |= table_names(view, self.lake.catalog)
+        texts = (each.sql("spark", comments=False) for each in (tree, *shown.values()))
+        sources = [found[name] for name in sorted(found)]
+        return Asked("\n".join(sorted(texts)), tree, sources, shown)
+
+    def _source(self, name: str, entry: CatalogEntry | None, branch: str | None) -> Source:
+        if name in self.points:
+            if not self.points[name].is_like_now:
+                raise Undecided(f"{name} had other columns then")
+            return self.points[name].source
+        if entry is None or entry.kind != "table":
+            raise Undecided(f"{name} is no table of the catalog")
+        key = entry.metadata_location, branch  # a file that never changes
+        if key not in self._known:
+            self._known[key] = source_of(StoredTable(entry, read_metadata(entry)), branch)
+        return self._known[key]
 
     def _of_same(self, asked: Asked) -> tuple[Any, ...] | None:
         """Return the row of a query that was asked before of these very snapshots, if it was."""

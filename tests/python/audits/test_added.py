@@ -343,3 +343,51 @@ def test_a_file_that_is_gone_is_never_a_pass(shop: Shop) -> None:
     found = shop.prover.answer(sql)
     assert not isinstance(found, Answer), found
     assert found.tried[1].startswith("added rows: ")
+
+
+TEXT = "select id from {s}.orders where status rlike '^[xyz]'"
+SHOWN = "select id from {s}.shown where status = 'none such'"
+NOTHING = "added rows (0 of 3 files)"
+
+
+def learned(shop: Shop, select: str, *meanwhile: str) -> str:
+    """Ask a query that is left to Spark, tell what Spark found, and return how it's proved then."""
+    sql = DBT.format(sql=select.format(s=shop.schema), calc="count(*)", warn_if="!= 0",
+                     error_if="!= 0")  # fmt: skip
+    left = shop.prover.answer(sql)
+    assert isinstance(left, Left), left
+    found = shop.spark.sql(sql).collect()[0][0]
+    shop.then(*meanwhile)
+    shop.prover.learn(left, found)
+    return shop.ask(select)[0]
+
+
+def test_what_spark_said_holds_for_the_same_snapshots(shop: Shop) -> None:
+    assert learned(shop, TEXT) == NOTHING
+    shop.prover.save()
+    shop.prover = Prover(shop.lake)
+    assert shop.ask(TEXT) == (NOTHING, 0)
+    shop.then(GOOD_ROWS, "insert into {s}.orders (id, status) values (900, 'xeno')")
+    assert shop.ask(TEXT) == ("spark", 1)
+
+
+def test_what_spark_said_while_a_table_moved_is_not_known(shop: Shop) -> None:
+    assert learned(shop, TEXT, GOOD_ROWS) == "spark"
+
+
+@pytest.mark.parametrize("condition", ["my_own(status)", "now() < timestamp '2000-01-01'"])
+def test_what_may_change_by_itself_is_asked_again(shop: Shop, condition: str) -> None:
+    shop.spark.udf.register("my_own", lambda status: status == "q", "boolean")
+    assert learned(shop, f"select id from {{s}}.orders where {condition}") == "spark"
+
+
+def test_what_spark_said_of_a_view_holds_while_its_tables_stay(shop: Shop) -> None:
+    shop.then("create view {s}.inner_one as select id, status from {s}.orders",
+              "create view {s}.shown as select * from {s}.inner_one")  # fmt: skip
+    assert learned(shop, SHOWN) == NOTHING
+    shop.then("create or replace view {s}.inner_one as select id, 'none such' as status "
+              "from {s}.orders where id < 7")  # fmt: skip
+    assert shop.ask(SHOWN) == ("spark", 7)
+    assert learned(shop, SHOWN) == NOTHING
+    shop.then(GOOD_ROWS)
+    assert shop.ask(SHOWN) == ("spark", 7)
