@@ -139,13 +139,9 @@ def write_project(folder: Path, files: dict[str, str], target: dict[str, Any]) -
     """Write a dbt project; both sides get the very same ``files``."""
     for old in ("models", "seeds", "target"):
         shutil.rmtree(folder / old, ignore_errors=True)
-    iceberg = {"+file_format": "iceberg"}
-    flags = {"send_anonymous_usage_stats": False, "version_check": False}
-    project = {"name": "bench", "version": "1.0", "profile": "bench", "flags": flags}
-    project |= {"models": iceberg, "seeds": iceberg}
     profile = {"bench": {"target": "bench", "outputs": {"bench": {"threads": THREADS, **target}}}}
     everything = {
-        "dbt_project.yml": yaml.safe_dump(project, sort_keys=False),
+        "dbt_project.yml": project_yaml(),
         "profiles.yml": yaml.safe_dump(profile, sort_keys=False),
         **files,
     }
@@ -153,6 +149,15 @@ def write_project(folder: Path, files: dict[str, str], target: dict[str, Any]) -
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+
+def project_yaml(**models: Any) -> str:
+    """Return a dbt_project.yml with these configs of all models."""
+    iceberg = {"+file_format": "iceberg"}
+    flags = {"send_anonymous_usage_stats": False, "version_check": False}
+    project = {"name": "bench", "version": "1.0", "profile": "bench", "flags": flags}
+    project |= {"models": iceberg | models, "seeds": iceberg}
+    return yaml.safe_dump(project, sort_keys=False)
 
 
 def refuse_unfair() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from _bench import Claim, Cost, Side, finish, options, sides, timed
+from _bench import Claim, Cost, Side, finish, options, project_yaml, sides, timed
 from _sqlmesh import first_plan, sqlmesh
 from fixed_cost import models
 
@@ -28,12 +28,15 @@ def files_of(quick: bool) -> dict[str, str]:
     described = [
         {
             "name": name,
-            "config": {"skip_unchanged": True},  # stock dbt keeps it and does nothing by it
             "columns": [{"name": column, "data_tests": ["not_null"]} for column in columns],
         }
         for name, columns in columns_of(files).items()
     ]
-    return {**files, "models/_models.yml": yaml.safe_dump({"models": described})}
+    return {
+        **files,
+        "dbt_project.yml": project_yaml(**{"+skip_unchanged": True}),  # nothing to stock dbt
+        "models/_models.yml": yaml.safe_dump({"models": described}),
+    }
 
 
 def columns_of(files: dict[str, str]) -> dict[str, list[str]]:

@@ -19,6 +19,7 @@ from icegate.audits.tree import (
     Undecided,
     check_plain,
     column_names,
+    other_functions,
     parsed,
     resolved,
     table_names,
@@ -95,8 +96,8 @@ class Prover:
         if known is not None:
             files = sum(source.total_files for source in asked.sources)
             return Answer(columns, known, f"added rows (0 of {files} files)", [])
-        if asked.views:
-            return Left(["it reads a view"], asked)
+        if asked.views or any(isinstance(t.this, exp.Func) for t in tree.find_all(exp.Table)):
+            return Left(["it reads a view, or a function"], asked)
         for proof, find in (
             ("metadata", self._by_metadata),
             ("added rows", self._by_added),
@@ -121,7 +122,7 @@ class Prover:
         if asked is None or not _counts_rows(asked.tree):
             return
         # A function that isn't Spark's own may be another one tomorrow.
-        foreign = any(tree.find(exp.Anonymous) for tree in (asked.tree, *asked.views.values()))
+        foreign = any(other_functions(tree) for tree in (asked.tree, *asked.views.values()))
         now = {entry.metadata_location for entry in list_relations(self.lake)}
         read = {*asked.views, *(source.entry for source in asked.sources)}
         if not foreign and all(entry.metadata_location in now for entry in read):

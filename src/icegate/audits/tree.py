@@ -53,13 +53,23 @@ def parsed(sql: str) -> exp.Select:
 
 
 def table_names(tree: exp.Expr, catalog: str) -> set[str]:
-    """Return the tables that a query names, as `schema.name`; CTEs aren't any."""
+    """Return the tables that a query names, as `schema.name`; CTEs and `range()` aren't any."""
     defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     return {
         ".".join(part.name for part in table.parts).removeprefix(f"{catalog}.")
         for table in tree.find_all(exp.Table)
-        if table.db or table.name.lower() not in defined
+        if (table.db or table.name.lower() not in defined) and not _is_range(table.this)
     }
+
+
+def other_functions(tree: exp.Expr) -> list[str]:
+    """Return the functions in a query that sqlglot doesn't know, people's own among them."""
+    found = (node for node in tree.find_all(exp.Anonymous) if not _is_range(node))
+    return [str(node.this) for node in found]
+
+
+def _is_range(node: Any) -> bool:
+    return isinstance(node, exp.Anonymous) and node.this.lower() == "range"
 
 
 def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:

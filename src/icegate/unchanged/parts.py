@@ -50,19 +50,22 @@ class Parts:
     ) -> None:
         self.manifest, self.variables, self.landing = manifest, variables, landing
 
-    def of(self, model: Mapping[str, Any], seen: Seen) -> dict[str, str]:
+    def of(self, model: Mapping[str, Any], seen: Seen, *, anew: bool) -> dict[str, str]:
         """Return the parts of a node by name, or raise ``Runs``.
 
-        The SQL of an incremental model whose table isn't there yet is empty: the next one differs.
+        The SQL of an incremental model that is made ``anew``, or whose table isn't there yet, is
+        empty: the next one differs.
         """
         id, config = model["unique_id"], model["config"]
         node = self.manifest.nodes[id]
         sql = final_names(model.get("compiled_code") or "", seen.staged)
         texts = [*self._texts(id)]
         self._check(model, sql)
-        is_first = config["materialized"] == "incremental" and not seen.state(_name(node))
-        is_excused = is_first and not any(AT_COMPILE.search(text) for text in texts)
-        is_shown = (config.get("persist_docs") or {}) or config.get("contract", {}).get("enforced")
+        is_first = anew or not seen.state(_name(node))
+        is_incremental = config["materialized"] == "incremental"
+        asks = any(AT_COMPILE.search(text) for text in texts)
+        is_excused = is_first and is_incremental and not asks
+        is_shown = config.get("persist_docs") or config.get("contract", {}).get("enforced")
         shown = [model.get(key) for key in ("columns", "constraints", "description")]
         named_in = [*texts, json.dumps(config, default=str)]
         return {

@@ -50,7 +50,7 @@ class Skips:
         """Tell whether a node is unchanged; of one that runs keep what it's made of."""
         table = f"{model['schema']}.{model['alias']}"
         try:
-            parts = self.parts.of(model, seen)
+            parts = self.parts.of(model, seen, anew=not may_skip)
             why = self._changed(table, parts, seen) if may_skip else "it was asked to"
         except (Runs, CatalogError) as reason:
             return Looked(False, str(reason))
@@ -60,6 +60,10 @@ class Skips:
         head = seen.head(before) if before else None
         self._begun[model["unique_id"]] = Begun(table, parts, head)
         return Looked(False, why)
+
+    def has_begun(self, node: Any) -> bool:
+        """Tell whether a node runs of which it's to be remembered how it left its table."""
+        return getattr(node, "unique_id", None) in self._begun
 
     def left(self, id: str, seen: Seen, is_own: Callable[[Mapping[str, str]], bool]) -> None:
         """Remember how a node left its table, unless someone else wrote it meanwhile.

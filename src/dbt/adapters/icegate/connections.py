@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,7 @@ class IcegateConnectionManager(SparkConnectionManager):
     TYPE = "icegate"
 
     project_root = Path.cwd()
+    at_session: Callable[[SparkSession], None] | None = None  # called with what a thread gets
     _opening = threading.Lock()
 
     def __init__(self, config: Any, mp_context: Any) -> None:
@@ -156,8 +157,10 @@ class IcegateConnectionManager(SparkConnectionManager):
         # must get the same handle.
         with cls._opening:
             if connection.state != ConnectionState.OPEN:
-                connection.handle = SessionCursor(cls._session(credentials))
-                connection.state = ConnectionState.OPEN
+                session = cls._session(credentials)
+                if cls.at_session is not None:
+                    cls.at_session(session)
+                connection.handle, connection.state = SessionCursor(session), ConnectionState.OPEN
         return connection
 
     @classmethod

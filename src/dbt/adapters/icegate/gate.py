@@ -8,12 +8,14 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from typing import Any, ClassVar
 
+from dbt.adapters.contracts.connection import ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.events.base_types import EventLevel
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from dbt.adapters.icegate import task as of_dbt
+from dbt.adapters.icegate.credentials import IcegateMethod
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.errors import IcegateError
@@ -29,7 +31,6 @@ from icegate.gate.store import edit
 from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
 from icegate.nodes import gated_tables
-from icegate.session import is_remote
 from icegate.tables.changes import Change
 
 logger = AdapterLogger("Icegate")
@@ -49,6 +50,7 @@ class Gate:
         self._rehearsal = ""  # the option that makes it one
         self._earlier: list[Report] = []  # of the build that `dbt retry` goes on with
         self._quarantined: dict[str, int] = {}
+        self._session: Any = None  # whose writes go to the branch
 
     def holds(self, model: dict[str, Any]) -> bool:
         """Tell whether a node writes to the branch of the running build."""
@@ -195,10 +197,13 @@ class Gate:
             staging.drop_overtaken(lake, [self.gated[id] for id in anew], self.build.name)
         self._redirect(staging.staged_finals(lake, self.gated.values(), self.build.name))
         Gate.running = self
-        session = self.adapter.connections.get_thread_connection().handle.session
-        self.build.enter(session)
-        self._held.callback(self.build.leave, session)
-        self._held.enter_context(guarding(self._is_protected, remote=is_remote(session)))
+        # Spark needn't run before a node needs it.
+        connections, connection = self.adapter.connections, self.adapter.connections.get_if_exists()
+        type(connections).at_session = self._enter
+        if connection is not None and connection.state == ConnectionState.OPEN:
+            self._enter(connection.handle.session)
+        remote = self.adapter.config.credentials.method == IcegateMethod.CONNECT
+        self._held.enter_context(guarding(self._is_protected, remote=remote))
         threading.Thread(target=warm_up, daemon=True).start()  # what publishing imports
 
     def end(self, task: Any) -> None:
@@ -231,7 +236,15 @@ class Gate:
         outcome.quarantined = self._quarantined
         of_dbt.tell_at_end(describe(outcome), level)
 
+    def _enter(self, session: Any) -> None:
+        """Send a session's writes to the branch; a thread gets the one that others have."""
+        if self.build is not None and session is not self._session:
+            self._session = session
+            self.build.enter(session)
+            self._held.callback(self.build.leave, session)
+
     def _leave(self) -> None:
+        type(self.adapter.connections).at_session = self._session = None
         self.adapter.Relation.staged = {}
         self.build = Gate.running = None
         self._held.close()

@@ -34,7 +34,7 @@ from dbt.adapters.icegate.quarantine import Quarantine
 from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.tables import Tables
 from dbt.adapters.icegate.task import calling_task
-from dbt.adapters.icegate.unchanged import Unchanged
+from dbt.adapters.icegate.unchanged import Unchanged, is_wanted
 from icegate.catalog import list_namespaces
 from icegate.frames import seed_view
 from icegate.packages import check_installed
@@ -106,10 +106,10 @@ class IcegateAdapter(SparkAdapter):
                 check_installed(root, config.packages_install_path, config.target_name)
         self._gate, self._audits, self._unchanged = Gate(self), Audits(self), Unchanged(self)
         command = getattr(getattr(config, "args", None), "which", None)
-        credentials = config.credentials
-        is_sure = command in NEEDS_SPARK and not (command == "test" and credentials.audits)
-        if is_sure and credentials.method == SparkConnectionMethod.SESSION:
-            start_early(credentials.lake(root))
+        may_do_without = (command == "test" and config.credentials.audits) or is_wanted(config)
+        in_session = config.credentials.method == SparkConnectionMethod.SESSION
+        if command in NEEDS_SPARK and in_session and not may_do_without:
+            start_early(config.credentials.lake(root))
 
     @classmethod
     def quote(cls, identifier: str) -> str:  # dbt calls it on the class, too

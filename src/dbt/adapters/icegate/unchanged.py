@@ -17,6 +17,13 @@ from icegate.unchanged.skips import Skips
 
 logger = AdapterLogger("Icegate")
 
+OPTION = "skip_unchanged"
+
+
+def is_wanted(config: Any) -> bool:
+    """Tell whether dbt_project.yml lets nodes be left out, so that Spark may not be needed."""
+    return any(OPTION in str(getattr(config, kind, "")) for kind in ("models", "seeds"))
+
 
 class Unchanged:
     """What one dbt command leaves out of its nodes with `skip_unchanged`, and remembers of them."""
@@ -42,7 +49,7 @@ class Unchanged:
     def look(self, model: Mapping[str, Any]) -> str:
         """Return since when a node is unchanged; nothing where it has to run."""
         config = model["config"]
-        if self._skips is None or not config.get("skip_unchanged"):
+        if self._skips is None or not config.get(OPTION):
             return ""
         may_skip = self._may_skip and not config.get("full_refresh")
         found = self._skips.look(model, self._seen(), may_skip=may_skip)
@@ -52,7 +59,7 @@ class Unchanged:
 
     def left(self, node: Any) -> None:
         """Remember how a node left its table, as it ends."""
-        if self._skips is None or not node.config.get("skip_unchanged"):
+        if self._skips is None or not self._skips.has_begun(node):
             return
         with suppress(Exception):  # of a Spark that is gone: the node itself has said so
             session = self.adapter.connections.get_thread_connection().handle.session
