@@ -62,16 +62,22 @@ class FileColumn(NamedTuple):
     type: str
 
 
-def reading(columns: Iterable[FileColumn], files: Iterable[str]) -> str:
-    """Return the SQL that reads columns of Parquet files, null where a file doesn't have one."""
+def reading(columns: Iterable[FileColumn], files: Iterable[str], *, by_name: bool = False) -> str:
+    """Return the SQL that reads columns of Parquet files, null where a file doesn't have one.
+
+    ``by_name`` where all files have them by their names, alike and once.
+    """
     listed = [*columns]
+    paths = ", ".join(map(quoted, files))
+    if by_name:
+        typed = ", ".join(f'cast("{name}" as {type}) as "{name}"' for _, name, type in listed)
+        return f"select {typed} from read_parquet([{paths}], hive_partitioning = false)"
     names = ", ".join(f'"{column.name}"' for column in listed)
     told = ", ".join(
         f"{id}: {{name: {quoted(name)}, type: '{type}', default_value: null}}"
         for id, name, type in listed
     )
     options = f"schema = map {{{told}}}, hive_partitioning = false"
-    paths = ", ".join(map(quoted, files))
     return f"select {names} from read_parquet([{paths}], {options})"
 
 

@@ -8,7 +8,7 @@ extension nor Arrow, which cost more to load than a small batch to read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
@@ -26,7 +26,8 @@ FILES = 10_000  # to name one by one
 DECIMAL = re.compile(r"decimal\(\d+, \d+\)")
 PATTERN = re.compile(r"[*?\[]")  # DuckDB takes such a path for those of many files
 
-Ids = Callable[[Sequence[str]], Iterable[set[int]]]  # the field ids in each of some Parquet files
+# Of each of some Parquet files: by field id the name of a column and how it's written.
+Fields = Callable[[Sequence[str]], Iterable[Mapping[int, tuple[str, ...]]]]
 
 
 class TooLarge(Undecided):
@@ -50,8 +51,11 @@ class Rows(NamedTuple):
         fields = self.source.files.metadata.schema().fields
         return [field for field in fields if field.name.lower() in self.columns] or [fields[0]]
 
-    def in_parquet(self, ids: Ids, at_most: int) -> str:
-        """Return these rows as a query on Parquet files, of so many bytes, or raise."""
+    def in_parquet(self, fields_of: Fields, at_most: int) -> tuple[str, str]:
+        """Return queries on Parquet files, of so many bytes in all, or raise ``Undecided``.
+
+        Of the rows of ``files``, and of those that are looked up for them, if there are such.
+        """
         fields = self.fields()
         columns = [FileColumn(field.field_id, field.name, _type(field)) for field in fields]
         if self.files is None and self.source.total_files > FILES:
@@ -62,19 +66,25 @@ class Rows(NamedTuple):
         if self.source.files.has_deletes and any(task.delete_files for task in self._tasks(chosen)):
             raise Undecided("it has deleted rows")
         paths = {file.file_path: _path(file) for file in chosen}
-        wanted = {column.id for column in columns}
-        if not all(wanted <= found for found in ids(list(paths.values()))):
+        written = [*fields_of(list(paths.values()))]
+        if any(column.id not in found for found in written for column in columns):
             raise Undecided("it has files without one of the columns")
+        # Read by name, DuckDB knows how many rows there are, and plans its joins by that.
+        ways = [{found[column.id] for found in written} for column in columns]
+        by_name = all(
+            len(way) == 1 and next(iter(way))[0] == column.name
+            for way, column in zip(ways, columns, strict=True)
+        )
         if not files:
             nulls = (f'cast(null as {column.type}) as "{column.name}"' for column in columns)
-            return f"select {', '.join(nulls)} where false"
-        added = reading(columns, (paths[file.file_path] for file in files))
+            return f"select {', '.join(nulls)} where false", ""
+        added = reading(columns, (paths[file.file_path] for file in files), by_name=by_name)
         if not self.alike:
-            return added
-        alike = reading(columns, (paths[file.file_path] for file in self.alike))
+            return added, ""
+        others = (paths[file.file_path] for file in self.alike)
+        alike = reading(columns, others, by_name=by_name)
         equal = " and ".join(f'a."{k}" is not distinct from b."{k}"' for k in self.keys) or "true"
-        same = f"exists (select 1 from ({added}) b where {equal})"
-        return f"{added} union all select * from ({alike}) a where {same}"
+        return added, f"select a.* from ({alike}) a semi join ({added}) b on {equal}"
 
     def in_arrow(self) -> Any:
         """Return these rows as an Arrow table, or raise ``Undecided``; all of what is alike."""

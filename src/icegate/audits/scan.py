@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import duckdb
 
@@ -16,6 +17,7 @@ from icegate.gate import refs
 from icegate.settings import Lake
 
 MEMORY = "1GB"  # what it needs beyond goes to the disk
+WORTH_SORTING, SORTED_AT_ONCE = 1_000_000, 32_000_000  # hashes, of 8 bytes
 # DuckDB leaves out files by bounds that NaN isn't in, though it is greater than all numbers, and
 # may tell 0.0 from -0.0.
 UNLIKE = ("double",)
@@ -26,7 +28,7 @@ class DuckDB:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self._ids: dict[str, set[int]] = {}  # in a Parquet file, by its path
+        self._fields: dict[str, dict[int, tuple[str, ...]]] = {}  # of Parquet files, by path
 
     @cached_property
     def parquet(self) -> duckdb.DuckDBPyConnection:
@@ -49,41 +51,70 @@ class DuckDB:
 
         Raises ``Undecided``.
         """
-        tables = tables or {}
+        return self._run(sql, tables or {}, lambda database: database.fetchall())
+
+    def all_differ(self, columns: Sequence[str], sql: str, tables: Mapping[str, Rows]) -> bool:
+        """Tell whether no two rows of a query are equal in its columns; False if it isn't known.
+
+        Rows with different hashes differ, and to sort those takes half of what groups take.
+        """
+        rows = max(int(each.source.summary.get("total-records", 0)) for each in tables.values())
+        if rows < WORTH_SORTING:
+            return False
+        parts = rows // SORTED_AT_ONCE + 1
+        for part in range(parts):
+            hashes = f"select hash({', '.join(columns)}) as hash from ({sql})"
+            chosen = f"select hash from ({hashes}) where hash % {parts} = {part}"
+            found = self._run(chosen, tables, lambda database: database.fetchnumpy()["hash"])
+            found.sort()
+            if (found[1:] == found[:-1]).any():
+                return False
+        return True
+
+    def _run(self, sql: str, tables: Mapping[str, Rows], fetch: Callable[[Any], Any]) -> Any:
         try:
             try:
                 most = self.lake.audit_max_mb * MIB
-                queries = {n: rows.in_parquet(self._ids_in, most) for n, rows in tables.items()}
+                queries = {n: rows.in_parquet(self._fields_of, most) for n, rows in tables.items()}
             except TooLarge:
                 raise
             except Undecided:
-                return self._on_iceberg(sql, tables)
-            for name, query in queries.items():
+                return fetch(self._on_iceberg(sql, tables))
+            for name, (query, lookup) in queries.items():
+                if lookup:  # as part of a larger query it may cost five times as much
+                    self.parquet.execute(f'create or replace table "{name}_alike" as {lookup}')
+                    query += f' union all select * from "{name}_alike"'
                 show(self.parquet, name, query)
-            return self.parquet.execute(sql).fetchall()
+            return fetch(self.parquet.execute(sql))
         except duckdb.Error as error:
             raise Undecided(f"DuckDB: {str(error).splitlines()[0]}") from error
 
-    def _on_iceberg(self, sql: str, tables: Mapping[str, Rows]) -> list[tuple[object, ...]]:
+    def _on_iceberg(self, sql: str, tables: Mapping[str, Rows]) -> duckdb.DuckDBPyConnection:
         for name, rows in tables.items():
             if rows.files is None:
                 check_readable(rows.source, self.lake.audit_max_mb * MIB)
                 show_table(self.iceberg, rows.source.entry, rows.source.snapshot_id)
             else:
                 self.iceberg.register(name, rows.in_arrow())
-        return self.iceberg.execute(sql).fetchall()
+        return self.iceberg.execute(sql)
 
-    def _ids_in(self, paths: Sequence[str]) -> Iterator[set[int]]:
-        """Yield the field ids that each Parquet file has."""
-        new = [path for path in paths if path not in self._ids]
+    def _fields_of(self, paths: Sequence[str]) -> Iterator[Mapping[int, tuple[str, ...]]]:
+        """Yield name and type of the columns of each Parquet file, by field id.
+
+        One whose name another column of the file has, too, is named by nothing.
+        """
+        new = [path for path in paths if path not in self._fields]
         if new:
             listed = ", ".join(map(quoted, new))
-            asked = f"select file_name, field_id from parquet_schema([{listed}])"
-            found: dict[str, set[int]] = {path: set() for path in new}
-            for path, id in self.parquet.execute(asked).fetchall():
-                found[path].add(id)
-            self._ids |= found
-        return (self._ids[path] for path in paths)
+            asked = (
+                "select file_name, field_id, if(count(*) over (partition by file_name,"
+                " lower(name)) > 1, '', name), type, logical_type, scale, precision"
+                f" from parquet_schema([{listed}])"
+            )
+            self._fields |= {path: {} for path in new}
+            for path, id, name, *types in self.parquet.execute(asked).fetchall():
+                self._fields[path][id] = (name, *map(str, types))
+        return (self._fields[path] for path in paths)
 
 
 def show(database: duckdb.DuckDBPyConnection, name: str, query: str) -> None:

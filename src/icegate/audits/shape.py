@@ -118,6 +118,34 @@ def _grouped(query: exp.Select, group: exp.Group, inner: Shape) -> Shape:
     return replace(inner, kind=DOUBLES, plain={}, keys=columns)
 
 
+def doubled_keys(tree: exp.Select) -> exp.Select | None:
+    """Return the query of the keys that a resolved query looks for doubles of, as k0, k1, ….
+
+    If all of them differ, it has no row. None for another shape, or where it isn't plain to tell.
+    """
+    failing = tree.args["from_"].this
+    try:
+        is_of_doubles = shape_of(failing).kind == DOUBLES
+    except Undecided:
+        return None
+    grouped = next((s for s in failing.find_all(exp.Select) if s.args.get("having")), None)
+    if not is_of_doubles or grouped is None or not _is_of_two(grouped.args["having"].this):
+        return None
+    keys = grouped.copy()
+    groups = keys.args["group"].expressions
+    keys.set("expressions", [exp.alias_(key, f"k{n}") for n, key in enumerate(groups)])
+    for clause in ("group", "having", "order"):
+        keys.set(clause, None)
+    # What a CTE around it has isn't known within.
+    return keys if all(table.db for table in keys.find_all(exp.Table)) else None
+
+
+def _is_of_two(having: exp.Expr) -> bool:
+    """Tell whether a group that is too large has two rows at least."""
+    least = int(float(having.expression.name)) + isinstance(having, exp.GT)
+    return least >= 2 and isinstance(having.this.this, exp.Star | exp.Column)
+
+
 def _is_too_many(having: exp.Expr) -> bool:
     """Tell whether a condition, once true of a group, stays so with more rows: `count(*) > 1`."""
     if not isinstance(having, exp.GT | exp.GTE) or not isinstance(having.this, exp.Count):

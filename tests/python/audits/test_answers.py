@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from audits.cases import DBT, PREFIX
+from icegate.audits import scan
 from icegate.audits.answer import Answer, Prover
 from icegate.settings import Lake
 
@@ -244,6 +245,40 @@ def test_without_metrics_a_scan_tells(audited: Audited, spark: Any) -> None:
               "tblproperties ('write.metadata.metrics.default' = 'none')")  # fmt: skip
     spark.sql(f"insert into {table} values (1)")
     assert audited(f"select id from {table} where id is null") == ("scan (duckdb)", 0)
+
+
+@pytest.mark.parametrize("at_once", [1_000_000, 3])
+def test_doubles_are_found_by_hashes_where_there_are_many_rows(
+    audited: Audited, spark: Any, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(scan, "WORTH_SORTING", 1)
+    monkeypatch.setattr(scan, "SORTED_AT_ONCE", at_once)
+    sorted_, asked = scan.DuckDB.all_differ, list[bool]()
+
+    def noted(self: scan.DuckDB, *args: Any) -> bool:
+        asked.append(sorted_(self, *args))
+        return asked[-1]
+
+    monkeypatch.setattr(scan.DuckDB, "all_differ", noted)
+    table = f"{audited.schema}.keyed_{at_once}"
+    spark.sql(f"create table {table} (id bigint, kind string) using iceberg")
+    spark.sql(f"insert into {table} select id, concat('k', id) from range(20)")
+    spark.sql(f"insert into {table} values (null, 'k0')")
+    doubles = f"select {{keys}} from {table} {{where}} group by {{keys}} having count(*) > {{n}}"
+    for keys, where, n, differ, failing in (
+        ("id", "", 1, [True], 0),
+        ("kind", "", 1, [False], 1),
+        ("kind", "where id is not null", 1, [True], 0),
+        ("id, kind", "", 1, [True], 0),
+        ("kind", "", 2, [False], 0),
+        ("id", "", 0, [], 21),  # each group is too large
+    ):
+        asked.clear()
+        assert audited(doubles.format(keys=keys, where=where, n=n)) == ("scan (duckdb)", failing)
+        assert asked == differ, (keys, where, n)
+    spark.sql(f"insert into {table} values (null, 'k21')")
+    audited.prover = Prover(audited.prover.lake)
+    assert audited(doubles.format(keys="id", where="", n=1)) == ("scan (duckdb)", 1)
 
 
 def test_more_than_one_machine_should_read_is_sparks(audited: Audited, lake: Lake) -> None:
