@@ -77,6 +77,22 @@ def volatile(sql: str) -> str | None:
     return None
 
 
+def moving_read(tree: exp.Expr) -> str | None:
+    """Return what a query reads that the snapshots of its tables don't tell, if there is such.
+
+    A sample is another one each time, and a branch, a tag or a time may lead elsewhere tomorrow.
+    """
+    sample = tree.find(exp.TableSample)
+    if sample is not None:
+        return sample.sql("spark")
+    for version in tree.find_all(exp.Version):
+        of = version.expression
+        is_snapshot = isinstance(of, exp.Literal) and not of.is_string
+        if not is_snapshot or version.name.upper() != "VERSION":
+            return version.sql("spark")
+    return None
+
+
 def function_name(function: exp.Func) -> str:
     """Return the name under which ``AGREEING`` has a function."""
     return str(function.name.lower() if isinstance(function, exp.Anonymous) else function.key)

@@ -46,6 +46,12 @@ def start_session(lake: Lake, endpoint: Endpoint | None = None) -> SparkSession:
     return session
 
 
+def running_session(lake: Lake, endpoint: Endpoint | None = None) -> SparkSession | None:
+    """Return what ``start_session`` would, if it runs already."""
+    session = _sessions.get(_key(lake, endpoint))
+    return session if session is not None and _is_open(session) else None
+
+
 def start_early(lake: Lake) -> None:
     """Begin to start the embedded Spark in a thread of its own, while dbt reads its project.
 

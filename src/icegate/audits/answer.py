@@ -26,7 +26,7 @@ from icegate.audits.tree import (
     table_names,
 )
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
-from icegate.dialect import to_duckdb, volatile
+from icegate.dialect import moving_read, to_duckdb, volatile
 from icegate.gate import views
 from icegate.gate.staging import NAMESPACE, final_names
 from icegate.gate.store import StoredTable
@@ -122,11 +122,12 @@ class Prover:
         asked = left.asked
         if asked is None or not _counts_rows(asked.tree):
             return
+        trees = (asked.tree, *asked.views.values())
         # A function that isn't Spark's own may be another one tomorrow.
-        foreign = any(other_functions(tree) for tree in (asked.tree, *asked.views.values()))
+        unsure = any(other_functions(tree) or moving_read(tree) for tree in trees)
         now = {entry.metadata_location for entry in list_relations(self.lake)}
         read = {*asked.views, *(source.entry for source in asked.sources)}
-        if not foreign and all(entry.metadata_location in now for entry in read):
+        if not unsure and all(entry.metadata_location in now for entry in read):
             self.proofs.keep(asked.question, asked.sources, int(failures))
 
     def save(self) -> None:
@@ -181,8 +182,8 @@ class Prover:
 
     def _of_same(self, asked: Asked) -> tuple[Any, ...] | None:
         """Return the row of a query that was asked before of these very snapshots, if it was."""
-        now = {source.table.name.lower(): Known.of(source) for source in asked.sources}
-        with suppress(Undecided):
+        with suppress(Exception):  # whatever it is, the other ways decide
+            now = {source.table.name.lower(): Known.of(source) for source in asked.sources}
             for failures, known in self.proofs.of(asked.question):
                 if known == now and not volatile(asked.question):
                     return self._row(asked.tree, failures)[0]

@@ -16,7 +16,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from icegate.dialect import volatile
+from icegate.dialect import moving_read, volatile
 from icegate.gate.staging import final_names
 from icegate.landing import LandingTable, listing
 from icegate.nodes import Macros
@@ -93,15 +93,18 @@ class Parts:
             return
         try:
             changing = None if config.get("deterministic") else volatile(sql)
-            named = _tables(sql)
+            tree = sqlglot.parse_one(sql, dialect="spark")
         except sqlglot.errors.SqlglotError as error:
             raise Runs("its SQL isn't understood") from error
+        moving = moving_read(tree)
+        if moving:
+            raise Runs(f"it reads {moving}, which may lead elsewhere")
         if changing:
             raise Runs(f"it calls {changing}, and has no `deterministic: true`")
         parents = [*self._parents(model["unique_id"])]
         known = {_name(self._node(parent)) for parent in parents} | {_name(model)}
         known |= {files.path for files in map(self._files, parents) if files}
-        for name in named:
+        for name in _tables(tree):
             if name not in known and name.partition(".")[2] not in known:
                 raise Runs(f"it reads {name}, which is no ref or source of it")
 
@@ -176,9 +179,8 @@ def _count(what: str, texts: list[str]) -> int:
     return sum(len(CALLED[what].findall(text)) for text in texts)
 
 
-def _tables(sql: str) -> set[str]:
+def _tables(tree: exp.Expr) -> set[str]:
     """Return the tables that SQL names, and the paths of files as such; functions aren't any."""
-    tree = sqlglot.parse_one(sql, dialect="spark")
     defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     return {
         f"{table.db}.{table.name}" if table.db else table.name

@@ -375,10 +375,14 @@ def test_what_spark_said_while_a_table_moved_is_not_known(shop: Shop) -> None:
     assert learned(shop, TEXT, GOOD_ROWS) == "spark"
 
 
-@pytest.mark.parametrize("condition", ["my_own(status)", "now() < timestamp '2000-01-01'"])
-def test_what_may_change_by_itself_is_asked_again(shop: Shop, condition: str) -> None:
+@pytest.mark.parametrize(
+    "rest",
+    ["where my_own(status)", "where now() < timestamp '2000-01-01'", "tablesample (50 percent)",
+     "version as of 'main' where status rlike 'x'"],
+)  # fmt: skip
+def test_what_may_change_by_itself_is_asked_again(shop: Shop, rest: str) -> None:
     shop.spark.udf.register("my_own", lambda status: status == "q", "boolean")
-    assert learned(shop, f"select id from {{s}}.orders where {condition}") == "spark"
+    assert learned(shop, f"select id from {{s}}.orders {rest}") == "spark"
 
 
 def test_what_spark_said_of_a_view_holds_while_its_tables_stay(shop: Shop) -> None:

@@ -191,10 +191,13 @@ def test_what_cannot_be_known_runs(gated: GatedProject, monkeypatch: pytest.Monk
     gated.model("hard_coded", "select id from {{ target.schema }}.other")
     gated.model("named", "select '{{ env_var('T_' ~ 'NAME', '') }}' as name")
     gated.model("drawn", "select rand() as draw")
+    gated.model("base", "select 1 as id")
+    gated.model("sampled", "select * from {{ ref('base') }} tablesample (50 percent)")
+    gated.model("of_branch", "select * from {{ ref('base') }} version as of 'main'")
     gated.model("drawn_once", "select rand() as draw", deterministic=True)
     gated.model("asked", "select {{ 1 if execute else 2 }} as id", materialized="incremental")
-    always = {"hard_coded", "named", "drawn"}
-    assert ran(gated.dbt("build")) == {*always, "drawn_once", "asked"}
+    always = {"hard_coded", "named", "drawn", "sampled", "of_branch"}
+    assert ran(gated.dbt("build")) == {*always, "base", "drawn_once", "asked"}
     assert ran(gated.dbt("build")) == always
 
 

@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from typing import Any, ClassVar
 
-from dbt.adapters.contracts.connection import ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.events.base_types import EventLevel
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from dbt.adapters.icegate import task as of_dbt
-from dbt.adapters.icegate.credentials import IcegateMethod
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.errors import IcegateError
@@ -31,6 +29,7 @@ from icegate.gate.store import edit
 from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
 from icegate.nodes import gated_tables
+from icegate.session import running_session
 from icegate.tables.changes import Change
 
 logger = AdapterLogger("Icegate")
@@ -198,12 +197,13 @@ class Gate:
         self._redirect(staging.staged_finals(lake, self.gated.values(), self.build.name))
         Gate.running = self
         # Spark needn't run before a node needs it.
-        connections, connection = self.adapter.connections, self.adapter.connections.get_if_exists()
-        type(connections).at_session = self._enter
-        if connection is not None and connection.state == ConnectionState.OPEN:
-            self._enter(connection.handle.session)
-        remote = self.adapter.config.credentials.method == IcegateMethod.CONNECT
-        self._held.enter_context(guarding(self._is_protected, remote=remote))
+        type(self.adapter.connections).at_session = self._enter
+        with as_dbt_error():
+            endpoint = self.adapter.config.credentials.server(lake)
+        running = running_session(lake, endpoint)
+        if running is not None:
+            self._enter(running)
+        self._held.enter_context(guarding(self._is_protected, remote=endpoint is not None))
         threading.Thread(target=warm_up, daemon=True).start()  # what publishing imports
 
     def end(self, task: Any) -> None:

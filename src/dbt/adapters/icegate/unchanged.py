@@ -22,7 +22,8 @@ OPTION = "skip_unchanged"
 
 def is_wanted(config: Any) -> bool:
     """Tell whether dbt_project.yml lets nodes be left out, so that Spark may not be needed."""
-    return any(OPTION in str(getattr(config, kind, "")) for kind in ("models", "seeds"))
+    kinds = ("models", "seeds", "snapshots")
+    return any(OPTION in str(getattr(config, kind, "")) for kind in kinds)
 
 
 class Unchanged:
