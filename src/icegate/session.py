@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from icegate.class_archive import CONF_DIR, java_options, make_archive
 from icegate.errors import IcegateError, JarsError
@@ -35,14 +35,13 @@ _starting = threading.Lock()  # dbt opens a connection in each of its threads at
 def start_session(lake: Lake, endpoint: Endpoint | None = None) -> SparkSession:
     """Return this process's Spark session for ``lake``, started on the first call.
 
-    A second lake in one process gets a session of its own on the same Spark, with its own
-    catalog and temporary views; memory and cores are those of the first.
+    A second lake in one process gets a session of its own, with its own catalog and temporary
+    views, on the same Spark: memory and cores are those of the first.
     """
-    key = _key(lake, endpoint)
     with _starting:
-        session = _sessions.get(key)
-        if session is None or not _is_open(session):
-            session = _sessions[key] = _open(lake, endpoint)
+        session = running_session(lake, endpoint)
+        if session is None:
+            session = _sessions[_key(lake, endpoint)] = _open(lake, endpoint)
     return session
 
 
@@ -87,10 +86,8 @@ def _key(lake: Lake, endpoint: Endpoint | None) -> str:
     return f"{lake.model_dump_json()} {endpoint!r} {hash(endpoint)}"
 
 
-def _is_open(session: SparkSession) -> bool:
-    if is_remote(session):
-        return not session.is_stopped  # type: ignore[attr-defined]
-    return session.sparkContext._jsc is not None
+def _is_open(session: Any) -> bool:
+    return not session.is_stopped if is_remote(session) else session.sparkContext._jsc is not None
 
 
 def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
@@ -121,7 +118,7 @@ def _open_embedded(lake: Lake) -> SparkSession:
     if early is not None and _is_open(early):
         return early
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if running is None or running.sparkContext._jsc is None:
+    if running is None or not _is_open(running):
         return _launch(lake)
     session = running.newSession()
     for name, value in {**catalog_conf(lake), **session_conf(lake)}.items():
