@@ -37,7 +37,6 @@ KEPT = timedelta(days=90)  # of tests and nodes that nobody runs any more
 # The first makes a table of version 2 of one of version 1, and so on, in its next append.
 MIGRATIONS: list[Callable[[Transaction, str], None]] = []
 
-
 TYPES = {"datetime": "timestamptz", "str": "string", "int": "long", "bool": "boolean"}
 
 

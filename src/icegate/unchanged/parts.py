@@ -20,7 +20,7 @@ from icegate.dialect import moving_read, volatile
 from icegate.gate.staging import final_names
 from icegate.landing import LandingTable, listing
 from icegate.nodes import Macros
-from icegate.settings import engine_of
+from icegate.settings import Lake, engine_of
 from icegate.unchanged.seen import Seen, hashed
 
 PACKAGES = ("icegate", "dbt-core", "dbt-spark", "pyspark")
@@ -44,11 +44,13 @@ class Parts:
 
     def __init__(
         self,
+        lake: Lake,
         manifest: Any,
         variables: Mapping[str, Any],
         landing: Callable[[Any], LandingTable | None],
     ) -> None:
-        self.manifest, self.variables, self.landing = manifest, variables, landing
+        self.lake, self.manifest = lake, manifest
+        self.variables, self.landing = variables, landing
 
     def of(self, model: Mapping[str, Any], seen: Seen, *, anew: bool) -> dict[str, str]:
         """Return the parts of a node by name, or raise ``Runs``.
@@ -61,10 +63,11 @@ class Parts:
         sql = final_names(model.get("compiled_code") or "", seen.staged)
         texts = [*self._texts(id)]
         self._check(model, sql)
-        is_first = anew or not seen.state(_name(node))
-        is_incremental = config["materialized"] == "incremental"
-        asks = any(AT_COMPILE.search(text) for text in texts)
-        is_excused = is_first and is_incremental and not asks
+        is_excused = (
+            config["materialized"] == "incremental"
+            and (anew or not seen.state(_name(node)))
+            and not any(AT_COMPILE.search(text) for text in texts)
+        )
         is_shown = config.get("persist_docs") or config.get("contract", {}).get("enforced")
         shown = [model.get(key) for key in ("columns", "constraints", "description")]
         named_in = [*texts, json.dumps(config, default=str)]
@@ -75,7 +78,7 @@ class Parts:
             "config": hashed([config, shown if is_shown else []]),
             "variables": hashed(self._variables(named_in)),
             "environment": hashed(_environment(named_in)),
-            "versions": hashed(engine_of(seen.lake, PACKAGES)),
+            "versions": self._versions,
         }
 
     def _check(self, model: Mapping[str, Any], sql: str) -> None:
@@ -107,6 +110,10 @@ class Parts:
         for name in _tables(tree):
             if name not in known and name.partition(".")[2] not in known:
                 raise Runs(f"it reads {name}, which is no ref or source of it")
+
+    @cached_property
+    def _versions(self) -> str:
+        return hashed(engine_of(self.lake, PACKAGES))
 
     @cached_property
     def _macros(self) -> Macros:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from icegate.errors import CatalogError
 from icegate.gate import ledger
 from icegate.gate.ledger_rows import Made
-from icegate.settings import Lake
 from icegate.tables.metadata import ancestry
 from icegate.unchanged.parts import Parts, Runs
 from icegate.unchanged.seen import Seen
@@ -41,8 +40,8 @@ class Looked(NamedTuple):
 class Skips:
     """The nodes of one dbt command that have `skip_unchanged`."""
 
-    def __init__(self, lake: Lake, parts: Parts) -> None:
-        self.lake, self.parts = lake, parts
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
         self._begun: dict[str, Begun] = {}
         self._made: dict[str, Made] = {}
 
@@ -88,14 +87,14 @@ class Skips:
         made = [self._made[id] for id in built if id in self._made]
         try:
             if made:
-                ledger.keep(self.lake, "made", made)
+                ledger.keep(self.parts.lake, "made", made)
         except (CatalogError, sqlite3.Error) as error:
             log.warning("what was built isn't remembered, so it will be built again: %s", error)
 
     @cached_property
     def _known(self) -> dict[str, Made]:
         try:
-            return {made.table_name: made for made in ledger.read_kept(self.lake, "made")}
+            return {made.table_name: made for made in ledger.read_kept(self.parts.lake, "made")}
         except CatalogError as error:
             log.warning("what was built can't be read, so it is built again: %s", error)
             return {}

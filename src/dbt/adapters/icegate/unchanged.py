@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.icegate.task import rehearsal
 from icegate.gate import refs
-from icegate.unchanged.parts import Parts
 from icegate.unchanged.seen import Seen
-from icegate.unchanged.skips import Skips
+
+if TYPE_CHECKING:
+    from icegate.unchanged.skips import Skips
 
 logger = AdapterLogger("Icegate")
 
@@ -38,9 +39,14 @@ class Unchanged:
         """Begin before the first node, and keep how nodes left their tables after the last."""
         lake, config = self.adapter.embedded_lake, self.adapter.config
         if when == "on-run-start":
-            variables = {**config.vars.to_dict(), **config.cli_vars}
-            parts = Parts(task.manifest, variables, self._landing)
-            self._skips = None if lake is None or rehearsal(task) else Skips(lake, parts)
+            self._skips = None
+            wanted = any(node.config.get(OPTION) for node in task.manifest.nodes.values())
+            if wanted and lake is not None and not rehearsal(task):
+                from icegate.unchanged.parts import Parts  # with sqlglot: a tenth of a second
+                from icegate.unchanged.skips import Skips
+
+                variables = {**config.vars.to_dict(), **config.cli_vars}
+                self._skips = Skips(Parts(lake, task.manifest, variables, self._landing))
             full = getattr(task.args, "full_refresh", None) or os.environ.get("ICEGATE_FULL") == "1"
             self._may_skip = not full
         elif self._skips is not None:
