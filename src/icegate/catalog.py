@@ -90,11 +90,12 @@ def list_relations(lake: Lake, schema: str | None = None) -> list[CatalogEntry]:
             schema,
         )
     # Catalogs of before views have no column iceberg_type, and it may be null.
+    knows_views = bool(rows) and "iceberg_type" in rows[0].keys()  # noqa: SIM118
     return sorted(
         CatalogEntry(
             row["table_namespace"],
             row["table_name"],
-            "view" if dict(row).get("iceberg_type") == "VIEW" else "table",
+            "view" if knows_views and row["iceberg_type"] == "VIEW" else "table",
             row["metadata_location"],
         )
         for row in rows

@@ -55,7 +55,7 @@ def to_duckdb(tree: exp.Expr, limit: int) -> str:
     if limit and isinstance(query, exp.Query) and not query.args.get("limit"):
         query = query.limit(limit)
     try:
-        return query.sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE)
+        return query.sql("duckdb", copy=False, unsupported_level=sqlglot.ErrorLevel.RAISE)
     except sqlglot.errors.UnsupportedError as error:
         raise not_by_duckdb(str(error)) from error
 
@@ -91,6 +91,28 @@ def moving_read(tree: exp.Expr) -> str | None:
         if not is_snapshot or version.name.upper() != "VERSION":
             return version.sql("spark")
     return None
+
+
+def tables_in(tree: exp.Expr) -> Iterator[exp.Table]:
+    """Yield what a query reads by name: no CTE, and no function of values that are in the query."""
+    defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        is_cte = not table.db and table.name.lower() in defined
+        is_of_values = isinstance(table.this, exp.Func) and not other_functions(table)
+        if not is_cte and not is_of_values:
+            yield table
+
+
+def table_names(tree: exp.Expr, catalog: str) -> set[str]:
+    """Return what a query reads, as `schema.name`, or `catalog.schema.name` of another catalog."""
+    named = (".".join(part.name for part in table.parts) for table in tables_in(tree))
+    return {name.removeprefix(f"{catalog}.") for name in named}
+
+
+def other_functions(tree: exp.Expr) -> list[str]:
+    """Return the functions in a query that sqlglot doesn't know, people's own among them."""
+    names = (str(node.this) for node in tree.find_all(exp.Anonymous))
+    return [name for name in names if name.lower() != "range"]
 
 
 def function_name(function: exp.Func) -> str:

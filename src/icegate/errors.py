@@ -45,6 +45,10 @@ class CatalogError(IcegateError):
     """The catalog can't be opened, is locked, or points at files that are gone."""
 
 
+class TableError(IcegateError):
+    """A table whose files aren't as its metadata says."""
+
+
 class LandingError(IcegateError):
     """Landing files that contradict their marker or their declared columns."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,13 +21,12 @@ from icegate.audits.tree import (
     Undecided,
     check_plain,
     column_names,
-    other_functions,
     parsed,
     resolved,
-    table_names,
 )
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
-from icegate.dialect import moving_read, to_duckdb, volatile
+from icegate.dialect import moving_read, other_functions, table_names, to_duckdb, volatile
+from icegate.errors import TableError
 from icegate.gate import views
 from icegate.gate.staging import NAMESPACE, final_names
 from icegate.gate.store import StoredTable
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from icegate.audits.points import Point  # with all of the gate
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True)
+class Asked:
     """A test's query, its tree, and the tables that it reads, also those below views."""
 
     question: str  # the query, however dbt and `icegate audit` lay it out, and the text of views
@@ -44,7 +45,7 @@ class Asked(NamedTuple):
     sources: list[Source]
     views: Mapping[CatalogEntry, exp.Select]
 
-    @property
+    @cached_property
     def resolved(self) -> exp.Select:
         """The tree with each column under its table, or ``Undecided``."""
         return resolved(self.tree, self.sources)
@@ -72,12 +73,16 @@ class Left(NamedTuple):
 class Prover:
     """Answers the queries of tests, and remembers how many failing rows they had.
 
-    ``points`` are tables that are read elsewhere than at `main`.
+    ``points`` are tables that are read elsewhere than at `main`. With ``at_once`` all tests see the
+    catalog as it is at the first.
     """
 
-    def __init__(self, lake: Lake, points: Mapping[str, Point] | None = None) -> None:
-        self.lake, self.points = lake, points or {}
+    def __init__(
+        self, lake: Lake, points: Mapping[str, Point] | None = None, *, at_once: bool = False
+    ) -> None:
+        self.lake, self.points, self.at_once = lake, points or {}, at_once
         self._known: dict[tuple[str, str | None], Source] = {}
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}  # of queries without a table
 
     def answer(
         self, sql: str, branch: str | None = None, staged: Mapping[str, str] | None = None
@@ -85,10 +90,15 @@ class Prover:
         """Return what a test's query returns, or why only Spark can tell.
 
         ``branch`` is where the writes of the running build go: Spark reads it, too; ``staged`` has
-        the names, by final name, of what it built beside.
+        the names, by final name, of what it built beside. Raises ``TableError`` where a table lacks
+        a file: what is proved by metadata, and what Spark leaves out by it, would still pass.
         """
         try:
             asked = self._asked(final_names(sql, staged or {}), branch, staged or {})
+            for source in asked.sources:
+                source.check_files()
+        except TableError:
+            raise
         except Exception as why:  # whatever it is, Spark decides
             return Left([_said(why)])
         tree, tried = asked.tree, list[str]()
@@ -135,6 +145,10 @@ class Prover:
         self.proofs.save()
 
     @cached_property
+    def _first(self) -> dict[str, CatalogEntry]:
+        return _by_name(self.lake)
+
+    @cached_property
     def proofs(self) -> Proofs:
         """What earlier audits found."""
         return Proofs(self.lake)
@@ -146,7 +160,7 @@ class Prover:
 
     def _asked(self, sql: str, branch: str | None, staged: Mapping[str, str]) -> Asked:
         """Return what is asked: final names in the query, and tables as the build has them."""
-        entries = {e.full_name: e for e in list_relations(self.lake)}
+        entries = dict(self._first) if self.at_once else _by_name(self.lake)
         for final, name in staged.items():
             beside = entries.get(f"{NAMESPACE}.{name}")
             if beside is not None:
@@ -191,14 +205,17 @@ class Prover:
 
     def _row(self, tree: exp.Select, failures: int) -> list[tuple[Any, ...]]:
         """Return the row of a query with so many failing rows, if it asks for no more of them."""
-        told = tree.copy()
+        told = exp.Select(expressions=[item.copy() for item in tree.expressions])
         for count in list(told.find_all(exp.Count)):
             if count.find_ancestor(exp.Select) is told and not count.find(exp.Column):
                 count.replace(exp.Literal.number(failures))
         more = any(item.find(exp.AggFunc, exp.Column, exp.Query) for item in told.expressions)
-        if more or told.args.keys() & {"group", "having", "qualify", "joins", "laterals"}:
+        if more or tree.args.keys() & {"group", "having", "qualify", "joins", "laterals"}:
             raise Undecided("more than a count is asked of its failing rows")
-        return self.duckdb.run(exp.Select(expressions=told.expressions).sql("duckdb"))
+        sql = told.sql("duckdb", copy=False)
+        if sql not in self._rows:
+            self._rows[sql] = self.duckdb.run(sql)
+        return self._rows[sql]
 
     def _by_metadata(self, asked: Asked) -> Found:
         """Return the row of a query over failing rows, if metadata says that there are none."""
@@ -238,6 +255,10 @@ class Prover:
             if self.duckdb.all_differ(columns, to_duckdb(keys, 0), tables):
                 return self._row(tree, 0), ""
         return self.duckdb.run(to_duckdb(tree, 0), tables), ""
+
+
+def _by_name(lake: Lake) -> dict[str, CatalogEntry]:
+    return {entry.full_name: entry for entry in list_relations(lake)}
 
 
 def _counts_rows(tree: exp.Select) -> bool:

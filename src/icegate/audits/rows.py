@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.types import NestedField
 
@@ -46,6 +47,13 @@ class Rows(NamedTuple):
     alike: Sequence[DataFile] = ()
     keys: Sequence[str] = ()
 
+    @property
+    def row_count(self) -> int:
+        """How many rows there are in its files."""
+        if self.files is None:
+            return int(self.source.summary.get("total-records", 0))
+        return sum(file.record_count for file in (*self.files, *self.alike))
+
     def fields(self) -> list[NestedField]:
         """Return the columns as the table has them now, at least one."""
         fields = self.source.files.metadata.schema().fields
@@ -60,7 +68,7 @@ class Rows(NamedTuple):
         columns = [FileColumn(field.field_id, field.name, _type(field)) for field in fields]
         if self.files is None and self.source.total_files > FILES:
             raise Undecided("it has too many files")
-        files = self.source.files.all_data if self.files is None else self.files
+        files = _rising(self.source.files.all_data, fields) if self.files is None else self.files
         chosen = [*files, *self.alike]
         self._check(chosen, fields, at_most)
         if self.source.files.has_deletes and any(task.delete_files for task in self._tasks(chosen)):
@@ -122,6 +130,16 @@ def _type(field: NestedField) -> str:
     if DECIMAL.fullmatch(told):
         return told
     raise Undecided(f"it has a column of type {told}")
+
+
+def _rising(files: Sequence[DataFile], fields: Sequence[NestedField]) -> Sequence[DataFile]:
+    """Return files by the least value that each has in the only column, where all tell it."""
+    field, *more = fields
+    least = [(file.lower_bounds or {}).get(field.field_id) for file in files]
+    known = [from_bytes(field.field_type, bound) for bound in least if bound is not None]  # type: ignore[arg-type]
+    if more or len(known) < len(files):
+        return files
+    return [file for _, file in sorted(zip(known, files, strict=True), key=lambda both: both[0])]
 
 
 def _path(file: DataFile) -> str:

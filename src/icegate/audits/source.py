@@ -13,7 +13,8 @@ from pyiceberg.table import ManifestGroupPlanner
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from icegate.audits.tree import Undecided
-from icegate.catalog import CatalogEntry
+from icegate.catalog import CatalogEntry, local_path
+from icegate.errors import TableError
 from icegate.files import LocalFiles
 from icegate.gate import refs
 from icegate.gate.refs import Metadata
@@ -48,6 +49,31 @@ class Source:
     def files(self) -> Files:
         """The files of the snapshot."""
         return Files(self)
+
+    def check_files(self) -> None:
+        """Raise ``TableError`` unless each file is there, and as long as metadata says."""
+        if self._wrong_file:
+            raise TableError(
+                f"cannot test {self.table.name}: {self._wrong_file}",
+                why="something other than Iceberg has changed its data",
+                fix="restore the file from a backup, or make the table anew: `--full-refresh`",
+            )
+
+    @cached_property
+    def _wrong_file(self) -> str:
+        for manifest in self.files.manifests:
+            for entry in manifest.fetch_manifest_entry(self.files.io):
+                path, size = (
+                    local_path(entry.data_file.file_path),
+                    entry.data_file.file_size_in_bytes,
+                )
+                try:
+                    found = path.stat().st_size
+                except FileNotFoundError:
+                    return f"{path} is gone"
+                if found != size:
+                    return f"{path} has {found:,} bytes, and its metadata says {size:,}"
+        return ""
 
 
 def source_of(table: StoredTable, branch: str | None) -> Source:

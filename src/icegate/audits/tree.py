@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
@@ -52,42 +53,30 @@ def parsed(sql: str) -> exp.Select:
     return tree
 
 
-def table_names(tree: exp.Expr, catalog: str) -> set[str]:
-    """Return the tables that a query names, as `schema.name`; CTEs and `range()` aren't any."""
-    defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    return {
-        ".".join(part.name for part in table.parts).removeprefix(f"{catalog}.")
-        for table in tree.find_all(exp.Table)
-        if (table.db or table.name.lower() not in defined) and not _is_range(table.this)
-    }
-
-
-def other_functions(tree: exp.Expr) -> list[str]:
-    """Return the functions in a query that sqlglot doesn't know, people's own among them."""
-    found = (node for node in tree.find_all(exp.Anonymous) if not _is_range(node))
-    return [str(node.this) for node in found]
-
-
-def _is_range(node: Any) -> bool:
-    return isinstance(node, exp.Anonymous) and node.this.lower() == "range"
-
-
 def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:
     """Return the tree with each column under its table and each value with its type."""
-    schema: dict[str, Any] = {}
-    for source in sources:
-        listed = columns(source.table.metadata)
-        kinds = {column["name"].lower(): column["type"] for column in listed}
-        tables = schema.setdefault(source.entry.namespace.lower(), {})
-        if len(kinds) < len(listed) or source.entry.name.lower() in tables:
-            raise Undecided("names differ by upper and lower case only")
-        tables[source.entry.name.lower()] = kinds
-    known = MappingSchema(schema, dialect="spark")
+    known = _schema(tuple(sources))
     try:
         whole = qualify(tree.copy(), schema=known, dialect="spark", quote_identifiers=True)
         return annotate_types(whole, schema=known, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         raise Undecided("its columns can't be told apart") from error
+
+
+@lru_cache(maxsize=4)  # a model's tests come one after the other
+def _schema(sources: tuple[Source, ...]) -> MappingSchema:
+    found: dict[str, Any] = {}
+    for source in sources:
+        listed = columns(source.table.metadata)
+        kinds = {
+            column["name"].lower(): exp.DataType.build(column["type"], dialect="spark")
+            for column in listed
+        }
+        tables = found.setdefault(source.entry.namespace.lower(), {})
+        if len(kinds) < len(listed) or source.entry.name.lower() in tables:
+            raise Undecided("names differ by upper and lower case only")
+        tables[source.entry.name.lower()] = kinds
+    return MappingSchema(found, dialect="spark", normalize=False)
 
 
 def column_names(tree: exp.Expr) -> set[str]:
@@ -168,6 +157,8 @@ def _shortened(node: exp.Expr) -> str:
 
 
 def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
+    if isinstance(node, PLAIN):
+        return True
     if isinstance(node, exp.And | exp.Or):
         return {kind_of(node.this), kind_of(node.expression)} <= {"boolean", "null"}
     if isinstance(node, exp.Not | exp.Where | exp.Having):
@@ -193,7 +184,7 @@ def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
     if isinstance(node, exp.Distinct):  # of a count, or of a select
         over = node.parent if isinstance(node.parent, exp.Select) else node
         return _are_keys(over.expressions, unlike)
-    return isinstance(node, PLAIN) or (isinstance(node, exp.Union) and not node.args["distinct"])
+    return isinstance(node, exp.Union) and not node.args["distinct"]
 
 
 def _is_exact(node: exp.Expr) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,7 +57,8 @@ class _Auditor:
             from icegate.audits.points import points
 
             self.points = points(lake, name)
-        self.prover = Prover(lake, self.points)
+        self.prover = Prover(lake, self.points, at_once=True)
+        gc.freeze()  # what is imported by now needn't be searched for garbage, test after test
 
     def result(self, test: Any) -> dict[str, Any]:
         """Return what `--json` prints of a test."""

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from icegate.catalog import CatalogEntry, check_files, gone_entries, list_relations
 from icegate.cli.common import find_entry
-from icegate.dialect import ON_SPARK, not_by_duckdb, to_duckdb
+from icegate.dialect import ON_SPARK, not_by_duckdb, tables_in, to_duckdb
 from icegate.duck import open_duckdb, shut_in
 from icegate.errors import ConfigError, IcegateError
 from icegate.settings import Lake
@@ -133,15 +133,12 @@ def run_on_spark(lake: Lake, text: str, limit: int) -> Result:
 
 def _named_tables(lake: Lake, tree: exp.Expr) -> list[CatalogEntry]:
     """Return the tables that the query reads; names of CTEs and table functions aren't any."""
-    defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     known = list_relations(lake)
     found: dict[str, CatalogEntry] = {}
-    for table in tree.find_all(exp.Table):
-        if not isinstance(table.this, exp.Identifier | exp.Dot):
+    for table in list(tables_in(tree)):
+        if isinstance(table.this, exp.Func):
             continue
         name = ".".join(part.name for part in table.parts)
-        if name.lower() in defined and not table.db:
-            continue
         if table.args.get("version") or table.args.get("when"):
             why = "it asks for an older version, and DuckDB reads `main` as it is now"
             raise not_by_duckdb(why, f"read {name}")

@@ -45,8 +45,7 @@ def stage(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = 
 
     A table comes with its first rows. Files of steps that nobody takes stay as orphans.
     """
-    rows: dict[str, Sequence[Any]] = {"releases": events, "release_tables": tables}
-    return _write(lake, rows)
+    return _write(lake, {"releases": events, "release_tables": tables})
 
 
 def _write(lake: Lake, rows: Mapping[str, Sequence[Any]]) -> list[Step]:
@@ -64,17 +63,19 @@ def _write(lake: Lake, rows: Mapping[str, Sequence[Any]]) -> list[Step]:
 
 
 def append(lake: Lake, events: Sequence[Event], tables: Sequence[ReleaseTable] = ()) -> None:
-    """Add rows to the ledger, once more whenever another process came first."""
-    while True:
-        with suppress(Moved):
-            return move(lake, stage(lake, events, tables))
+    """Add rows to the ledger."""
+    _move(lake, {"releases": events, "release_tables": tables})
 
 
 def keep(lake: Lake, name: str, rows: Sequence[Any]) -> None:
     """Put rows of a table in ``KEYS`` in the place of those with their keys."""
-    while True:
+    _move(lake, {name: rows})
+
+
+def _move(lake: Lake, rows: Mapping[str, Sequence[Any]]) -> None:
+    while True:  # once more whenever another process came first
         with suppress(Moved):
-            return move(lake, _write(lake, {name: rows}))
+            return move(lake, _write(lake, rows))
 
 
 def read_kept(lake: Lake, name: str) -> list[Any]:
@@ -193,6 +194,8 @@ def _replace(txn: Transaction, table: Table, key: str, rows: Sequence[Any]) -> N
         spec_id=txn.table_metadata.default_spec_id,
     )
     with txn.update_snapshot().overwrite() as update:
+        # No manifest stays: PyIceberg keeps each of files that went before, in all snapshots.
+        update._existing_manifests = list  # type: ignore[method-assign]
         for file in old:
             update.delete_data_file(file)
         update.append_data_file(written)

@@ -14,9 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import sqlglot
-from sqlglot import exp
 
-from icegate.dialect import moving_read, volatile
+from icegate.dialect import moving_read, table_names, volatile
 from icegate.gate.staging import final_names
 from icegate.landing import LandingTable, listing
 from icegate.nodes import Macros
@@ -106,10 +105,11 @@ class Parts:
             raise Runs(f"it calls {changing}, and has no `deterministic: true`")
         parents = [*self._parents(model["unique_id"])]
         known = {_name(self._node(parent)) for parent in parents} | {_name(model)}
-        known |= {files.path for files in map(self._files, parents) if files}
-        for name in _tables(tree):
-            if name not in known and name.partition(".")[2] not in known:
-                raise Runs(f"it reads {name}, which is no ref or source of it")
+        files = [f.path for f in map(self._files, parents) if f]
+        known |= {f"{kind}.{path}" for path in files for kind in ("parquet", "text")}
+        others = table_names(tree, self.lake.catalog) - known
+        if others:
+            raise Runs(f"it reads {min(others)}, which is no ref or source of it")
 
     @cached_property
     def _versions(self) -> str:
@@ -184,17 +184,6 @@ def _names(what: str, texts: list[str]) -> list[str] | None:
 
 def _count(what: str, texts: list[str]) -> int:
     return sum(len(CALLED[what].findall(text)) for text in texts)
-
-
-def _tables(tree: exp.Expr) -> set[str]:
-    """Return the tables that SQL names, and the paths of files as such; functions aren't any."""
-    defined = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    return {
-        f"{table.db}.{table.name}" if table.db else table.name
-        for table in tree.find_all(exp.Table)
-        if isinstance(table.this, exp.Identifier)
-        and (table.db or table.name.lower() not in defined)
-    }
 
 
 def _name(node: Any) -> str:

@@ -247,6 +247,35 @@ def test_without_metrics_a_scan_tells(audited: Audited, spark: Any) -> None:
     assert audited(f"select id from {table} where id is null") == ("scan (duckdb)", 0)
 
 
+def test_keys_that_rise_differ(
+    audited: Audited, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "WORTH_SORTING", 1)
+    monkeypatch.setattr(scan, "FIRST", 5)
+    risen = list[bool]()
+    rises = scan.DuckDB._rises
+
+    def noted(self: scan.DuckDB, *args: Any) -> bool:
+        risen.append(rises(self, *args))
+        return risen[-1]
+
+    monkeypatch.setattr(scan.DuckDB, "_rises", noted)
+    table = f"{audited.schema}.rising"
+    spark.sql(f"create table {table} (id bigint, name string) using iceberg")
+    doubles = f"select {{key}} from {table} group by {{key}} having count(*) > 1"
+    for rows, key, asked, failing in (
+        ("range(20, 40)", "id", [True, True], 0),
+        ("range(20)", "id", [True, True], 0),  # whichever file metadata has first
+        ("range(50, 60)", "name", [False], 0),
+        ("range(59, 60)", "id", [True, False], 1),
+    ):
+        spark.sql(f"insert into {table} select /*+ coalesce(1) */ id, md5(string(id)) from {rows}")
+        risen.clear()
+        audited.prover = Prover(audited.prover.lake)
+        assert audited(doubles.format(key=key)) == ("scan (duckdb)", failing), rows
+        assert risen == asked, rows
+
+
 @pytest.mark.parametrize("at_once", [1_000_000, 3])
 def test_doubles_are_found_by_hashes_where_there_are_many_rows(
     audited: Audited, spark: Any, monkeypatch: pytest.MonkeyPatch, at_once: int
@@ -287,17 +316,6 @@ def test_more_than_one_machine_should_read_is_sparks(audited: Audited, lake: Lak
     assert audited("select id from {s}.orders where id = 1") == ("spark", 1)
     assert audited("select id from {s}.orders where id > 100") == ("metadata", 0)
     assert audited.tried("select id from {s}.orders where id = 1")[-1].endswith("read, over 0")
-
-
-def test_a_file_that_is_gone_is_never_a_pass(audited: Audited, spark: Any) -> None:
-    table = f"{audited.schema}.broken"
-    spark.sql(f"create table {table} (id bigint) using iceberg")
-    spark.sql(f"insert into {table} values (1)")
-    (file,) = spark.sql(f"select file_path from {table}.files").collect()[0]
-    with open(file.removeprefix("file:"), "wb") as broken:
-        broken.write(b"no Parquet")
-    said = audited.tried(f"select id from {table} group by id having count(*) > 1")
-    assert said[-1].startswith("scan (duckdb): DuckDB: ")
 
 
 def test_a_build_reads_its_branch(audited: Audited, lake: Lake, spark: Any) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from conftest import DbtProject
 
-from audits.test_command import write_shop
+from audits.test_command import audit, write_shop
 from icegate.audits.answer import Answer, Prover
 from icegate.audits.tests import counted, read_tests
 from icegate.settings import Lake
@@ -128,3 +129,19 @@ def test_a_build_is_tested_on_its_branch(own_project: DbtProject) -> None:
     assert (run.ok, project.rows("select id from {s}.m order by id")) == (True, [(1,), (3,)])
     # The row of the build that was held back is no part of what was proved.
     assert "tests: 1 by added rows · 1 by metadata\n" in run.notes, run.notes
+
+
+def test_a_file_that_is_gone_is_named(own_project: DbtProject) -> None:
+    project = Audited(own_project.folder, own_project.lake, own_project.spark, audits=True)
+    project.write("models/m.sql", "{{ config(materialized='table') }}\nselect 1 as id")
+    tests = {"data_tests": ["not_null"], "name": "id"}
+    project.write_yaml("models/m.yml", {"models": [{"name": "m", "columns": [tests]}]})
+    assert project.dbt("build").ok
+    path = Path(str(project.rows("select file_path from {s}.m.files")[0][0]).removeprefix("file:"))
+    path.unlink()
+    run = project.dbt("test")
+    assert run.status == {"not_null_m_id": "error"}
+    said = f"cannot test {project.schema}.m: {path} is gone"
+    assert said in str(run.message), run.message
+    ran = audit(project)
+    assert (ran.exit_code, said in ran.stdout) == (1, True), ran.stdout

@@ -23,7 +23,7 @@ from icegate.cli.query import parse, run_on_duckdb
 from icegate.errors import CatalogError
 from icegate.files import LocalFiles
 from icegate.gate import ledger
-from icegate.gate.ledger_rows import Event, ReleaseTable
+from icegate.gate.ledger_rows import Event, Proof, ReleaseTable
 from icegate.gate.store import Moved, move
 from icegate.settings import Lake
 
@@ -164,6 +164,16 @@ def test_a_hundred_appends_keep_it_small(own_lake: Lake) -> None:
     assert current is not None
     assert len(current.manifests(LocalFiles())) < 30
     assert ledger.read_events(own_lake) == [event(number) for number in range(1, 101)]
+
+
+def test_what_is_kept_anew_each_time_keeps_it_small(own_lake: Lake) -> None:
+    for number in range(4):
+        ledger.keep(own_lake, "proofs", [Proof(datetime.now(timezone.utc), "q", str(number))])
+    assert [proof.tables for proof in ledger.read_kept(own_lake, "proofs")] == ["3"]
+    with closing(open_catalog(own_lake)) as catalog:
+        newest = catalog.load_table("icegate.proofs").current_snapshot()
+        assert newest is not None
+        assert len(newest.manifests(LocalFiles())) == 2  # of the file, and of the one before
 
 
 def test_a_newer_ledger_is_left_alone(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

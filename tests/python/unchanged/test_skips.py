@@ -189,6 +189,7 @@ def test_what_cannot_be_known_runs(gated: GatedProject, monkeypatch: pytest.Monk
     gated.spark.sql(f"create namespace if not exists {gated.schema}")
     gated.spark.sql(f"create table {gated.schema}.other (id bigint) using iceberg")
     gated.model("hard_coded", "select id from {{ target.schema }}.other")
+    gated.model("of_values", "select * from {{ ref('base') }}, explode(array(1, 2))")
     gated.model("named", "select '{{ env_var('T_' ~ 'NAME', '') }}' as name")
     gated.model("drawn", "select rand() as draw")
     gated.model("base", "select 1 as id")
@@ -197,7 +198,8 @@ def test_what_cannot_be_known_runs(gated: GatedProject, monkeypatch: pytest.Monk
     gated.model("drawn_once", "select rand() as draw", deterministic=True)
     gated.model("asked", "select {{ 1 if execute else 2 }} as id", materialized="incremental")
     always = {"hard_coded", "named", "drawn", "sampled", "of_branch"}
-    assert ran(gated.dbt("build")) == {*always, "base", "drawn_once", "asked"}
+    once = {"base", "drawn_once", "asked", "of_values"}
+    assert ran(gated.dbt("build")) == {*always, *once}
     assert ran(gated.dbt("build")) == always
 
 

@@ -14,6 +14,7 @@ from dbt.adapters.events.types import SQLQueryStatus
 from dbt_common.events.contextvars import get_node_info
 from dbt_common.events.functions import fire_event
 
+from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.task import tell_at_end
 from icegate.audits.tests import ON_SPARK, counted, is_question
 
@@ -47,7 +48,7 @@ class Audits:
 
         began, build = time.perf_counter(), self.adapter.gate().build
         branch, staged = build.branch if build else None, self.adapter.Relation.staged
-        with self._one_at_a_time:
+        with as_dbt_error(), self._one_at_a_time:
             found = self._prover.answer(sql, branch, staged)
         if isinstance(found, Left):
             told, table = on_spark()
