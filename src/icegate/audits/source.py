@@ -63,16 +63,14 @@ class Source:
     def _wrong_file(self) -> str:
         for manifest in self.files.manifests:
             for entry in manifest.fetch_manifest_entry(self.files.io):
-                path, size = (
-                    local_path(entry.data_file.file_path),
-                    entry.data_file.file_size_in_bytes,
-                )
+                file = entry.data_file
+                path, told = local_path(file.file_path), file.file_size_in_bytes
                 try:
-                    found = path.stat().st_size
+                    size = path.stat().st_size
                 except FileNotFoundError:
                     return f"{path} is gone"
-                if found != size:
-                    return f"{path} has {found:,} bytes, and its metadata says {size:,}"
+                if size != told:
+                    return f"{path} has {size:,} bytes, and its metadata says {told:,}"
         return ""
 
 
