@@ -73,7 +73,7 @@ class Rows(NamedTuple):
         self._check(chosen, fields, at_most)
         if self.source.files.has_deletes and any(task.delete_files for task in self._tasks(chosen)):
             raise Undecided("it has deleted rows")
-        paths = {file.file_path: _path(file) for file in chosen}
+        paths = {file.file_path: path_of(file) for file in chosen}
         written = [*fields_of(list(paths.values()))]
         if any(column.id not in found for found in written for column in columns):
             raise Undecided("it has files without one of the columns")
@@ -142,7 +142,8 @@ def _rising(files: Sequence[DataFile], fields: Sequence[NestedField]) -> Sequenc
     return [file for _, file in sorted(zip(known, files, strict=True), key=lambda both: both[0])]
 
 
-def _path(file: DataFile) -> str:
+def path_of(file: DataFile) -> str:
+    """Return where a file lies on this machine, or raise ``Undecided``."""
     path = str(local_path(file.file_path))
     if PATTERN.search(path):
         raise Undecided("it has a file whose name is a pattern")

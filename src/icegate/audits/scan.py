@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from icegate.audits.rows import MIB, Rows, TooLarge
+from icegate.audits.rows import MIB, Rows, TooLarge, path_of
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided
 from icegate.catalog import list_relations
@@ -19,6 +19,8 @@ from icegate.settings import Lake
 MEMORY = "1GB"  # what it needs beyond goes to the disk
 WORTH_SORTING, SORTED_AT_ONCE = 1_000_000, 32_000_000  # hashes, of 8 bytes
 LITTLE = 2_000_000  # rows
+FEW = 100  # new rows: of more keys each file has one by mistake, of a hundred each
+HASHED = {"long": "bigint", "int": "integer", "string": "varchar"}
 FIRST = 2000  # rows, of which it's looked at whether their keys rise
 # DuckDB leaves out files by bounds that NaN isn't in, though it is greater than all numbers, and
 # may tell 0.0 from -0.0.
@@ -98,7 +100,8 @@ class DuckDB:
         try:
             try:
                 most = self.lake.audit_max_mb * MIB
-                queries = {n: rows.in_parquet(self._fields_of, most) for n, rows in tables.items()}
+                likely = {name: self._likely(rows, most) for name, rows in tables.items()}
+                queries = {n: rows.in_parquet(self._fields_of, most) for n, rows in likely.items()}
             except TooLarge:
                 raise
             except Undecided:
@@ -113,6 +116,35 @@ class DuckDB:
             return fetch(database.execute(sql))
         except duckdb.Error as error:
             raise Undecided(f"DuckDB: {str(error).splitlines()[0]}") from error
+
+    def _likely(self, rows: Rows, most: int) -> Rows:
+        """Leave out old files whose Bloom filters say that they have none of a few new keys.
+
+        What isn't null, written alike, has the same hash in each file.
+        """
+        if not rows.alike or sum(file.record_count for file in rows.files or ()) > FEW:
+            return rows
+        added, _ = rows._replace(alike=()).in_parquet(self._fields_of, most)
+        paths = [path_of(file) for file in (*(rows.files or ()), *rows.alike)]
+        left = {path_of(file): file for file in rows.alike}
+        keys = {key.lower() for key in rows.keys}
+        for field in (field for field in rows.fields() if field.name.lower() in keys):
+            written = {found.get(field.field_id) for found in self._fields_of(paths)}
+            kind = HASHED.get(str(field.field_type))
+            if kind is None or len(written) > 1 or None in written or not left:
+                continue
+            told = self.frugal.execute(f'select distinct "{field.name}" from ({added})').fetchall()
+            if (None,) in told:
+                continue
+            files = f"[{', '.join(map(quoted, left))}], {quoted(written.pop()[0])}"  # type: ignore[index]
+            probes = (
+                "select file_name from parquet_bloom_probe"
+                f"({files}, {quoted(str(key))}::{kind}) where not bloom_filter_excludes"
+                for (key,) in told
+            )
+            kept = self.frugal.execute(" union ".join(probes)).fetchall()
+            left = {path: left[path] for (path,) in kept}
+        return rows._replace(alike=[*left.values()])
 
     def _on_iceberg(self, sql: str, tables: Mapping[str, Rows]) -> duckdb.DuckDBPyConnection:
         for name, rows in tables.items():

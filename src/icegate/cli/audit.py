@@ -37,12 +37,12 @@ def audit(
     auditor.prover.save()
     counts = Counter(result["result"] for result in results)
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    how = counted((result["proof"] for result in results), ", ")
+    how = counted(filter(None, (result["proof"] for result in results)), ", ")
     bad = counts["fail"] + counts["error"]
     columns = "test model result failures proof seconds" + " tried error" * explain
     why = [] if explain else [f"{r['test']}: {r['error']}" for r in results if r["error"]]
     grid = Grid(columns, results, right=("failures",))
-    last = f"{told} · {how}" if results else "no tests"
+    last = " · ".join(filter(None, (told, how))) or "no tests"
     return Shown({"tests": results}, [grid, *why, last], code=int(bad > 0))
 
 
@@ -66,14 +66,14 @@ class _Auditor:
         from icegate.audits.tests import ON_SPARK, not_compiled
         from icegate.explain import explain
 
-        began, error = time.monotonic(), ""
-        proof, tried = ON_SPARK, list[str]()
+        began, error, proof, tried = time.monotonic(), "", "", list[str]()
         try:
             if not test.sql:
                 raise not_compiled(test)
             found = self.prover.answer(test.sql)
             if isinstance(found, Left):
-                tried, row = found.tried, self._on_spark(test.sql)
+                tried, proof = found.tried, ON_SPARK
+                row = self._on_spark(test.sql)
                 self.prover.learn(found, row[0])
             else:
                 _, row, proof, tried = found

@@ -10,6 +10,7 @@ import pytest
 
 from audits.cases import DBT
 from icegate.audits.answer import Answer, Left, Prover
+from icegate.audits.scan import DuckDB
 from icegate.settings import Lake
 
 pytestmark = pytest.mark.slow
@@ -238,6 +239,61 @@ def test_a_part_of_a_group_does_not_fail_alone(shop: Shop, select: str) -> None:
     assert shop.ask(select) == (FIRST, 0)
     shop.then("insert into {s}.orders (id) values (-5)")
     assert shop.ask(select) == (SCAN, 0)
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many old files each lookup was left with."""
+    found, likely = list[int](), DuckDB._likely
+
+    def noted(self: DuckDB, *args: Any) -> Any:
+        rows = likely(self, *args)
+        found.append(len(rows.alike))
+        return rows
+
+    monkeypatch.setattr(DuckDB, "_likely", noted)
+    return found
+
+
+FILTERED = "using iceberg tblproperties ('write.parquet.bloom-filter-enabled.column.k' = 'true')"
+DOUBLED = "select k from {s}.bloom where k is not null group by k having count(*) > 1"
+
+
+@pytest.mark.parametrize("kind", ["string", "int"])
+def test_old_files_are_left_out_by_bloom_filters(shop: Shop, left: list[int], kind: str) -> None:
+    key = {"string": "md5(string(id))", "int": "cast(id * 7919 % 10007 as int)"}[kind]
+    more = f"insert into {{s}}.bloom select {key} from "
+    shop.sql(f"create table {{s}}.bloom (k {kind}) {FILTERED}")
+    shop.then(*(f"{more} range({n}, {n + 500}, 1, 1)" for n in range(0, 2000, 500)))
+    assert shop.ask(DOUBLED) == (SCAN, 0)
+    for rows, failing, files in (
+        ("range(2000, 2002, 1, 1)", 0, 0),
+        ("range(3, 4, 1, 1)", 1, 1),  # an old key
+    ):
+        left.clear()
+        shop.then(more + rows)
+        assert (shop.ask(DOUBLED)[1], left) == (failing, [files])
+
+
+def test_bloom_filters_know_no_nulls(shop: Shop, left: list[int]) -> None:
+    doubled = DOUBLED.replace("where k is not null", "")
+    shop.then(f"create table {{s}}.bloom (k string) {FILTERED}",
+              "insert into {s}.bloom select null union all select 'a'")  # fmt: skip
+    assert shop.ask(doubled) == (SCAN, 0)
+    left.clear()
+    shop.then("insert into {s}.bloom values (null)")
+    assert (shop.ask(doubled)[1], left) == (1, [2])
+
+
+def test_bloom_filters_of_another_type_tell_nothing(shop: Shop, left: list[int]) -> None:
+    shop.then(f"create table {{s}}.bloom (k int) {FILTERED}",
+              "insert into {s}.bloom select id from range(0, 200, 1, 1)",
+              "alter table {s}.bloom alter column k type bigint",
+              "insert into {s}.bloom values (900)")  # fmt: skip
+    assert shop.ask(DOUBLED) == (SCAN, 0)
+    left.clear()
+    shop.then("insert into {s}.bloom values (7)")
+    assert (shop.ask(DOUBLED), left) == (("added rows (2 of 3 files)", 1), [1])
 
 
 def test_a_query_that_is_read_twice_has_conditions_of_either(shop: Shop) -> None:

@@ -111,8 +111,10 @@ def test_a_damaged_manifest_is_named(damaged: Damaged) -> None:
 def test_too_little_memory_leaves_it_to_spark(
     damaged: Damaged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scan, "MEMORY", "1MB")
-    found = damaged.ask(UNIQUE)
+    monkeypatch.setattr(scan, "MEMORY", "10MB")
+    damaged.spark.sql(f"alter table {damaged.table} add column name string")
+    damaged.spark.sql(f"insert overwrite {damaged.table} select id, md5(string(id)) from range(900000)")
+    found = damaged.ask("select name from {t} group by name having count(*) > 1")
     assert isinstance(found, Left), found
     assert "Out of Memory" in found.tried[-1]
 
