@@ -113,7 +113,8 @@ def test_too_little_memory_leaves_it_to_spark(
 ) -> None:
     monkeypatch.setattr(scan, "MEMORY", "10MB")
     damaged.spark.sql(f"alter table {damaged.table} add column name string")
-    damaged.spark.sql(f"insert overwrite {damaged.table} select id, md5(string(id)) from range(900000)")
+    rows = "select id, md5(string(id)) from range(900000)"
+    damaged.spark.sql(f"insert overwrite {damaged.table} {rows}")
     found = damaged.ask("select name from {t} group by name having count(*) > 1")
     assert isinstance(found, Left), found
     assert "Out of Memory" in found.tried[-1]
