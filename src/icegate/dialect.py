@@ -10,10 +10,22 @@ from collections.abc import Iterator
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
 from icegate.errors import IcegateError
 
+
+class Spark4(Spark):
+    """Spark's SQL since 4.0, where a quote that is doubled is one: `'it''s'`."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """What sqlglot reads otherwise, as two strings."""
+
+        STRING_ESCAPES = ["'", '"', "\\"]
+
+
+SPARK = "spark4"
 ON_SPARK = "run it on Spark, which takes some seconds to start: add `--spark`"
 
 AGREEING = frozenset(
@@ -49,7 +61,7 @@ def to_duckdb(tree: exp.Expr, limit: int) -> str:
     """Return the query in DuckDB's SQL, cut off after ``limit`` rows unless that is 0."""
     differing = next(_differing(tree), None)
     if differing is not None:
-        said = differing.sql(dialect="spark")
+        said = differing.sql(dialect=SPARK)
         raise not_by_duckdb(f"`{said}` may mean something else there than in Spark")
     query = tree.transform(_keep_dates)
     if limit and isinstance(query, exp.Query) and not query.args.get("limit"):
@@ -67,7 +79,7 @@ def not_by_duckdb(why: str, what: str = "run the query") -> IcegateError:
 
 def volatile(sql: str) -> str | None:
     """Return a function in SQL that says something else each time, if there is one."""
-    tokens = sqlglot.tokenize(sql, dialect="spark")
+    tokens = sqlglot.tokenize(sql, dialect=SPARK)
     called = [token.token_type == TokenType.L_PAREN for token in tokens[1:]]
     for token, is_called in zip(tokens, [*called, False], strict=True):
         name = token.text.lower()
@@ -84,12 +96,12 @@ def moving_read(tree: exp.Expr) -> str | None:
     """
     sample = tree.find(exp.TableSample)
     if sample is not None:
-        return sample.sql("spark")
+        return sample.sql(SPARK)
     for version in tree.find_all(exp.Version):
         of = version.expression
         is_snapshot = isinstance(of, exp.Literal) and not of.is_string
         if not is_snapshot or version.name.upper() != "VERSION":
-            return version.sql("spark")
+            return version.sql(SPARK)
     return None
 
 

@@ -25,7 +25,7 @@ from icegate.audits.tree import (
     resolved,
 )
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
-from icegate.dialect import moving_read, other_functions, table_names, to_duckdb, volatile
+from icegate.dialect import SPARK, moving_read, other_functions, table_names, to_duckdb, volatile
 from icegate.errors import TableError
 from icegate.gate import views
 from icegate.gate.staging import NAMESPACE, final_names
@@ -178,7 +178,7 @@ class Prover:
                 view = parsed(final_names(views.sql_of(read_metadata(entry)), staged))
                 shown[entry] = view
                 waiting |= table_names(view, self.lake.catalog)
-        texts = (each.sql("spark", comments=False) for each in (tree, *shown.values()))
+        texts = (each.sql(SPARK, comments=False) for each in (tree, *shown.values()))
         sources = [found[name] for name in sorted(found)]
         return Asked("\n".join(sorted(texts)), tree, sources, shown)
 

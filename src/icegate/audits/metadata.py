@@ -31,7 +31,6 @@ COMPARED = {
 OPPOSITE = {exp.EQ: exp.NEQ, exp.LT: exp.GTE, exp.GT: exp.LTE}
 OPPOSITE |= {after: before for before, after in OPPOSITE.items()}
 TURNED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
-LONG_MAX = 2**63 - 1
 
 
 class Origin(NamedTuple):
@@ -218,7 +217,7 @@ def _value(column: exp.Expr, literal: exp.Expr) -> Any:
     if number is None:
         return None
     if kind == "integer":
-        return int(number) if number == int(number) and abs(number) <= LONG_MAX else None
+        return int(number) if number == int(number) else None
     if kind == "double":
         return float(number)
     if kind in ("decimal", "wide"):

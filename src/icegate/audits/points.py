@@ -9,6 +9,7 @@ import sqlglot
 from sqlglot import exp
 
 from icegate.audits.source import Source
+from icegate.dialect import SPARK
 from icegate.errors import GateError
 from icegate.gate import ledger, refs
 from icegate.gate.candidates import candidates, read_lake
@@ -74,11 +75,11 @@ def _in_release(table: StoredTable, row: ReleaseTable) -> Point:
 
 def at_points(sql: str, chosen: Mapping[str, Point]) -> str:
     """Return a query that reads tables at their points, for Spark; the others as they are."""
-    tree = sqlglot.parse_one(sql, dialect="spark")
+    tree = sqlglot.parse_one(sql, dialect=SPARK)
     by_name = {name.lower(): point for name, point in chosen.items()}
     for table in list(tree.find_all(exp.Table)):
         point = by_name.get(f"{table.db}.{table.name}".lower())
         if point is not None:
-            there = exp.to_table(point.on_spark, dialect="spark")
+            there = exp.to_table(point.on_spark, dialect=SPARK)
             table.replace(exp.alias_(there, table.alias_or_name, table=True))
-    return tree.sql(dialect="spark")
+    return tree.sql(dialect=SPARK)

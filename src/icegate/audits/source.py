@@ -20,7 +20,7 @@ from icegate.gate import refs
 from icegate.gate.refs import Metadata
 from icegate.gate.store import StoredTable
 
-KEPT = 10_000  # files of a snapshot whose entries are kept in memory for the next test
+KEPT = 200_000  # files of a snapshot whose entries are kept in memory for the next test
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
+from icegate.dialect import SPARK
 from icegate.tables.metadata import columns
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Undecided(Exception):
 def parsed(sql: str) -> exp.Select:
     """Return the tree of a test's query: what dbt asks of its failing rows."""
     try:
-        tree = sqlglot.parse_one(sql, dialect="spark")
+        tree = sqlglot.parse_one(sql, dialect=SPARK)
     except sqlglot.errors.SqlglotError as error:
         raise Undecided("its SQL can't be parsed") from error
     if not isinstance(tree, exp.Select):
@@ -57,8 +58,8 @@ def resolved(tree: exp.Select, sources: Iterable[Source]) -> exp.Select:
     """Return the tree with each column under its table and each value with its type."""
     known = _schema(tuple(sources))
     try:
-        whole = qualify(tree.copy(), schema=known, dialect="spark", quote_identifiers=True)
-        return annotate_types(whole, schema=known, dialect="spark")
+        whole = qualify(tree.copy(), schema=known, dialect=SPARK, quote_identifiers=True)
+        return annotate_types(whole, schema=known, dialect=SPARK)
     except sqlglot.errors.SqlglotError as error:
         raise Undecided("its columns can't be told apart") from error
 
@@ -69,14 +70,14 @@ def _schema(sources: tuple[Source, ...]) -> MappingSchema:
     for source in sources:
         listed = columns(source.table.metadata)
         kinds = {
-            column["name"].lower(): exp.DataType.build(column["type"], dialect="spark")
+            column["name"].lower(): exp.DataType.build(column["type"], dialect=SPARK)
             for column in listed
         }
         tables = found.setdefault(source.entry.namespace.lower(), {})
         if len(kinds) < len(listed) or source.entry.name.lower() in tables:
             raise Undecided("names differ by upper and lower case only")
         tables[source.entry.name.lower()] = kinds
-    return MappingSchema(found, dialect="spark", normalize=False)
+    return MappingSchema(found, dialect=SPARK, normalize=False)
 
 
 def column_names(tree: exp.Expr) -> set[str]:
@@ -152,7 +153,7 @@ def check_plain(tree: exp.Select, unlike: Collection[str] = ()) -> None:
 
 
 def _shortened(node: exp.Expr) -> str:
-    text = node.sql("spark").replace("`", "")
+    text = node.sql(SPARK).replace("`", "")
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} …"
 
 

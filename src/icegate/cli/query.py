@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from icegate.catalog import CatalogEntry, check_files, gone_entries, list_relations
 from icegate.cli.common import find_entry
-from icegate.dialect import ON_SPARK, not_by_duckdb, tables_in, to_duckdb
+from icegate.dialect import ON_SPARK, SPARK, not_by_duckdb, tables_in, to_duckdb
 from icegate.duck import open_duckdb, shut_in
 from icegate.errors import ConfigError, IcegateError
 from icegate.settings import Lake
@@ -41,7 +41,7 @@ def parse(text: str) -> exp.Expr:
     # What it can't parse it warns about and hands over as a command, which is refused below.
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
-        trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
+        trees = [tree for tree in sqlglot.parse(text, dialect=SPARK) if tree is not None]
     except sqlglot.errors.SqlglotError as error:
         why = str(error)
         for where in getattr(error, "errors", [])[:1]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlglot
 
-from icegate.dialect import moving_read, table_names, volatile
+from icegate.dialect import SPARK, moving_read, table_names, volatile
 from icegate.gate.staging import final_names
 from icegate.landing import LandingTable, listing
 from icegate.nodes import Macros
@@ -95,7 +95,7 @@ class Parts:
             return
         try:
             changing = None if config.get("deterministic") else volatile(sql)
-            tree = sqlglot.parse_one(sql, dialect="spark")
+            tree = sqlglot.parse_one(sql, dialect=SPARK)
         except sqlglot.errors.SqlglotError as error:
             raise Runs("its SQL isn't understood") from error
         moving = moving_read(tree)

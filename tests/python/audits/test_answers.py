@@ -135,6 +135,19 @@ UNDECIDED = {
         "select * from a where amount < 2",
         "scan (duckdb)", 1,
     ),
+    "all but what is null": ("select 1 from {s}.orders where not (id is null)", "scan (duckdb)", 5),
+    "all but some values": (
+        "select 1 from {s}.orders where id not in (100, 200)", "scan (duckdb)", 5,
+    ),
+    "a value that is computed": (
+        "select 1 from {s}.orders where amount in (500, amount + 0)", "scan (duckdb)", 5,
+    ),
+    "half a number": ("select 1 from {s}.orders where id < 1.5", "scan (duckdb)", 1),
+    "half a cent": ("select 1 from {s}.orders where amount < 0.005", "scan (duckdb)", 1),
+    "a quote in a text": (
+        "select 1 from {s}.orders where status <> 'it''s' and status <> 'o\\pen'",
+        "scan (duckdb)", 3,
+    ),
     "times in a zone": (
         "select 1 from {s}.orders where at > timestamp '2026-01-01'", "spark", 4,
     ),

@@ -10,6 +10,7 @@ from conftest import DbtProject
 
 from audits.test_command import audit
 from audits.test_in_dbt import Audited
+from icegate.audits.points import at_points
 from icegate.errors import ConfigError
 
 pytestmark = pytest.mark.slow
@@ -76,6 +77,12 @@ def test_an_earlier_release_is_audited_as_it_was(gated: Audited) -> None:
         "unique_old_name": (0, "added rows (0 of 1 files)"),
         "long_enough_old_name": (0, "scan (spark)"),
     }
+
+
+def test_a_text_stays_what_it_is_to_spark(spark: Any) -> None:
+    texts = r"""'it''s', "a""b", 'a' 'b', '\%', '\\d', r'\d', '\'', '''', 'o\pen', '\101'"""
+    (there,) = spark.sql(at_points(f"select {texts}", {})).collect()
+    assert tuple(there) == tuple(*spark.sql(f"select {texts}").collect())
 
 
 def test_an_unknown_name_is_refused(gated: Audited) -> None:

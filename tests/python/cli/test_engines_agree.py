@@ -41,7 +41,8 @@ replace(s, 'b', 'q'); regexp_extract(s, '([a-z])', 1); s rlike 'b'; s like 'A%';
 split(s, ','); split_part(s, ',', 1); instr(s, 'b'); locate('b', s); lpad(s, 6, '*')
 rpad(s, 6, '*'); initcap(s); reverse(s); repeat(s, 2); md5(s); sha2(s, 256); ascii(s)
 translate(s, 'ab', 'xy'); startswith(s, 'A'); endswith(s, 'c'); contains(s, 'b')
-levenshtein(s, 'abc'); year(dt); month(dt); day(dt); dayofmonth(dt); dayofyear(dt); weekofyear(dt)
+levenshtein(s, 'abc'); 'it''s'; "a""b"; 'a' 'b'
+year(dt); month(dt); day(dt); dayofmonth(dt); dayofyear(dt); weekofyear(dt)
 quarter(dt); hour(at); minute(at); second(at); date_trunc('month', at); date_trunc('week', at)
 to_date(at); date(at); to_timestamp('2026-01-02 03:04:05'); at + interval 2 hours; date_add(dt, 3)
 date_sub(dt, 3); add_months(dt, 1); datediff(dt, date '2026-01-01'); last_day(dt)
