@@ -99,10 +99,8 @@ def _aggregates(query: exp.Select) -> Iterator[exp.Expr]:
 
 def _instead(condition: exp.Expr, computed: Mapping[str, exp.Expr]) -> exp.Expr | None:
     """Return a condition on a query's columns as one on what they are computed from, if it can."""
-    for column in condition.find_all(exp.Column):
-        value = computed.get(column.name)
-        if value is None or value.find(exp.AggFunc, exp.Window, exp.Query, exp.UDTF):
-            return None
+    if any(column.name not in computed for column in condition.find_all(exp.Column)):
+        return None
 
     def inner(node: exp.Expr) -> exp.Expr:
         return computed[node.name].copy() if isinstance(node, exp.Column) else node
@@ -111,8 +109,6 @@ def _instead(condition: exp.Expr, computed: Mapping[str, exp.Expr]) -> exp.Expr 
 
 
 def _is_about(condition: exp.Expr, source: str) -> bool:
-    if condition.find(exp.Query):
-        return False
     return all(column.table == source for column in condition.find_all(exp.Column))
 
 

@@ -92,8 +92,6 @@ def entered(query: exp.Expr, ctes: Ctes) -> tuple[exp.Expr, Ctes]:
             raise Undecided("it reads more than the rows of a query")
         query = query.this
     clause = query.args.get("with_")
-    if clause is not None and clause.recursive:
-        raise Undecided("it's recursive")
     for cte in clause.expressions if clause else ():
         ctes = {**ctes, cte.alias: (cte.this, ctes)}
     return query, ctes
@@ -135,7 +133,7 @@ def _digits(kind: exp.DataType) -> tuple[int, int]:
 # What a query may consist of, beside what `_is_plain` looks into; all else is Spark's to judge,
 # also whether it makes sense.
 PLAIN = (
-    exp.Select, exp.From, exp.Join, exp.Limit, exp.Subquery, exp.CTE, exp.With, exp.Table,
+    exp.Select, exp.From, exp.Join, exp.Limit, exp.Subquery, exp.CTE, exp.Table,
     exp.TableAlias, exp.Alias, exp.Column, exp.Identifier, exp.Star, exp.Literal, exp.Null,
     exp.Boolean, exp.Paren, exp.Is, exp.Count, exp.Neg, exp.DataType, exp.DataTypeParam,
 )  # fmt: skip
@@ -185,6 +183,8 @@ def _is_plain(node: exp.Expr, unlike: Collection[str]) -> bool:
     if isinstance(node, exp.Distinct):  # of a count, or of a select
         over = node.parent if isinstance(node.parent, exp.Select) else node
         return _are_keys(over.expressions, unlike)
+    if isinstance(node, exp.With):  # Spark ends a recursion after so many levels
+        return not node.recursive
     return isinstance(node, exp.Union) and not node.args["distinct"]
 
 

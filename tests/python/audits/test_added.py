@@ -351,6 +351,12 @@ def test_failing_rows_are_carried_where_they_still_fail(shop: Shop, name: str) -
     assert shop.ask(select) == (proof, failures)
 
 
+def test_more_than_a_count_of_failing_rows_is_scanned(shop: Shop) -> None:
+    for failures in (1, 2):
+        shop.then(BAD_ROW)
+        assert shop.ask(ROWS, "count(*), count(distinct id)") == (SCAN, failures)
+
+
 def test_what_held_before_the_failing_rows_came_is_remembered(shop: Shop) -> None:
     assert shop.ask(ROWS) == (FIRST, 0)
     shop.then(BAD_ROW)

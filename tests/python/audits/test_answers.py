@@ -11,6 +11,8 @@ import pytest
 from audits.cases import DBT, PREFIX
 from icegate.audits import scan
 from icegate.audits.answer import Answer, Prover
+from icegate.audits.metadata import origins
+from icegate.audits.tree import Undecided, parsed
 from icegate.settings import Lake
 
 COLUMNS = (
@@ -108,6 +110,10 @@ UNDECIDED = {
         "select count(*) as n from {s}.orders where id is null having count(*) = 0",
         "scan (duckdb)", 1,
     ),
+    "all that is grouped by may be nothing": (
+        "select count(*) as n from {s}.orders where id is null group by all",
+        "scan (duckdb)", 1,
+    ),
     "having is an aggregate": (
         "select 1 as n from {s}.orders where id is null having true",
         "scan (duckdb)", 1,
@@ -124,6 +130,11 @@ UNDECIDED = {
     "either part of a union": (
         "select id from {s}.orders where id is null union all select id from {s}.orders",
         "scan (duckdb)", 5,
+    ),
+    "what reads itself": (
+        "with recursive r as (select id from {s}.orders where id = 1 union all select b.id from r "
+        "join {s}.orders b on b.id = r.id where b.id < 0) select id from r",
+        "spark", 1,
     ),
     "a condition on another table": (
         "select a.id from {s}.orders a left join {s}.nothing b on a.id = b.id "
@@ -188,6 +199,7 @@ def test_limit_and_thresholds_are_those_of_the_query(audited: Audited) -> None:
     "select id from {s}.orders where id is null and missing > 1",
     "select id from {s}.orders where id is null and day > 1",
     "select id from {s}.orders where id is null and id",
+    "select id from {s}.orders where not id",
     "select id from {s}.missing where id is null",
     "select id from {s}.orders where id is null and no_function(id) = 1",
     "select id from {s}.orders where where",
@@ -196,6 +208,31 @@ def test_limit_and_thresholds_are_those_of_the_query(audited: Audited) -> None:
 ])  # fmt: skip
 def test_a_query_that_spark_refuses_is_never_a_pass(audited: Audited, select: str) -> None:
     assert audited.tried(select)
+
+
+@pytest.mark.parametrize("source", ["a.t tablesample (5 rows)", "a.t version as of 1"])
+def test_only_tables_as_they_are_have_origins(source: str) -> None:
+    with pytest.raises(Undecided, match="doesn't read the table as it is"):
+        list(origins(parsed(f"select 1 from {source}")))
+
+
+def test_a_number_with_an_exponent_is_a_double(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.large"
+    spark.sql(f"create table {table} (id bigint) using iceberg")
+    spark.sql(f"insert into {table} values (9007199254740992)")
+    assert audited(f"select 1 from {table} where id = 9007199254740993e0") == ("spark", 1)
+
+
+def test_names_that_differ_by_case_are_sparks(audited: Audited, spark: Any) -> None:
+    s = audited.schema
+    spark.sql(f"create table {s}.Nothing (id bigint) using iceberg")
+    spark.sql(f"insert into {s}.Nothing values (1)")
+    pairs = f"select b.id from {s}.nothing a join {s}.Nothing b on a.id is null or b.id = 1"
+    assert audited(pairs)[0] == "spark"
+    spark.sql("set spark.sql.caseSensitive = true")
+    spark.sql(f"create table {s}.cased (id bigint, ID bigint) using iceberg")
+    spark.sql("set spark.sql.caseSensitive = false")
+    assert audited.tried(f"select 1 from {s}.cased where id is null")
 
 
 def test_deletes_of_each_kind_count(audited: Audited, spark: Any) -> None:
