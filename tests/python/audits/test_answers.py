@@ -210,6 +210,21 @@ def test_a_query_that_spark_refuses_is_never_a_pass(audited: Audited, select: st
     assert audited.tried(select)
 
 
+@pytest.mark.parametrize("select", [
+    "select status, sum(id) as n from {s}.orders group by status",  # may overflow
+    "select id, max(status) as m from {s}.orders group by id",
+    "select 1 from {s}.orders where day = cast('2026-1-2' as date)",
+    "select 1 from {s}.orders where id * amount > 5",
+    "select 1 from {s}.orders where amount * amount * amount > 5",
+    "select 1 from {s}.orders where id + id > 5",
+    "select share, count(*) as n from {s}.orders group by share having count(*) > 1",
+    "select distinct share from {s}.orders",
+    "select id from {s}.orders union select id from {s}.orders",
+])  # fmt: skip
+def test_what_may_mean_something_else_is_sparks(audited: Audited, select: str) -> None:
+    assert "may mean something else there" in audited.tried(select)[-1]
+
+
 @pytest.mark.parametrize("source", ["a.t tablesample (5 rows)", "a.t version as of 1"])
 def test_only_tables_as_they_are_have_origins(source: str) -> None:
     with pytest.raises(Undecided, match="doesn't read the table as it is"):
