@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.manifest import DataFile
 
 from audits.cases import DBT, PREFIX
 from icegate.audits import scan
 from icegate.audits.answer import Answer, Prover
 from icegate.audits.metadata import origins
+from icegate.audits.rows import path_of
 from icegate.audits.tree import Undecided, parsed
 from icegate.settings import Lake
 
@@ -289,6 +291,12 @@ def test_files_are_read_by_their_own_names(audited: Audited, spark: Any) -> None
     spark.sql(f"insert into {table} values (1, '*'), (2, 'a'), (3, 'b=c'), (4, '[ab]')")
     doubles = "select id from {t} where kind <> 'z' group by id having count(*) > 1"
     assert audited(doubles.format(t=table)) == ("scan (duckdb)", 0)
+
+
+def test_a_path_with_a_pattern_in_it_is_not_for_duckdb() -> None:
+    file = DataFile.from_args(file_path="file:/lake/data/kind=*/00000-1.parquet")
+    with pytest.raises(Undecided, match="whose name is a pattern"):
+        path_of(file)
 
 
 def test_columns_are_read_by_their_ids(audited: Audited, spark: Any) -> None:
