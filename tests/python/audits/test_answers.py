@@ -293,6 +293,28 @@ def test_files_are_read_by_their_own_names(audited: Audited, spark: Any) -> None
     assert audited(doubles.format(t=table)) == ("scan (duckdb)", 0)
 
 
+def test_deleted_rows_of_renamed_columns_are_sparks(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.renamed_deleted"
+    properties = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"
+    spark.sql(f"create table {table} (id int, a string, b string) using iceberg "
+              f"tblproperties ({properties})")  # fmt: skip
+    spark.sql(f"insert into {table} select id, 'x', null from range(100)")
+    spark.sql(f"delete from {table} where id = 7")
+    spark.sql(f"alter table {table} rename column a to c")
+    spark.sql(f"alter table {table} rename column b to a")
+    assert audited(f"select id from {table} where a is null or id = 500") == ("spark", 99)
+
+
+def test_a_file_may_have_a_name_twice(audited: Audited, spark: Any) -> None:
+    table = f"{audited.schema}.twice"
+    spark.sql("set spark.sql.caseSensitive = true")
+    spark.sql(f"create table {table} (ID bigint, id bigint) using iceberg")
+    spark.sql(f"insert into {table} values (1, null)")
+    spark.sql(f"alter table {table} drop column ID")
+    spark.sql("set spark.sql.caseSensitive = false")
+    assert audited(f"select 1 from {table} where id is null") == ("scan (duckdb)", 1)
+
+
 def test_a_path_with_a_pattern_in_it_is_not_for_duckdb() -> None:
     file = DataFile.from_args(file_path="file:/lake/data/kind=*/00000-1.parquet")
     with pytest.raises(Undecided, match="whose name is a pattern"):
