@@ -305,6 +305,22 @@ def test_a_query_that_is_read_twice_has_conditions_of_either(shop: Shop) -> None
     assert shop.ask(twice) == ("added rows (1 of 4 files)", 1)
 
 
+def test_a_union_of_doubles_is_scanned(shop: Shop) -> None:
+    both = f"{DOUBLES} union all {DOUBLES}"
+    assert shop.ask(both) == (SCAN, 0)
+    shop.then("insert into {s}.orders (id) values (205)")
+    assert shop.ask(both) == (SCAN, 2)
+
+
+def test_a_condition_that_asks_another_query_is_scanned(shop: Shop) -> None:
+    few = f"{CHILDREN.replace('select shop as f', 'select id, shop as f')} and c.id < "
+    few += "(select count(*) from {s}.shops)"
+    shop.then("insert into {s}.orders (id, shop) values (5, 9)")
+    assert shop.ask(few) == (SCAN, 0)
+    shop.then("insert into {s}.shops select id from range(20, 30, 1, 1)")
+    assert shop.ask(few) == (SCAN, 1)
+
+
 def test_a_double_may_be_in_another_table(shop: Shop) -> None:
     shop.then("create table {s}.others (id bigint) using iceberg",
               "insert into {s}.others values (1000), (1001)")  # fmt: skip

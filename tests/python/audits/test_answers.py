@@ -11,7 +11,7 @@ from pyiceberg.manifest import DataFile
 
 from audits.cases import DBT, PREFIX
 from icegate.audits import scan
-from icegate.audits.answer import Answer, Prover
+from icegate.audits.answer import Answer, Left, Prover
 from icegate.audits.metadata import origins
 from icegate.audits.rows import path_of
 from icegate.audits.tree import Undecided, parsed
@@ -194,6 +194,13 @@ def test_limit_and_thresholds_are_those_of_the_query(audited: Audited) -> None:
     assert audited("select id, count(*) as n from {s}.orders group by id", "count(*) + 1")[1] == 6
     # What is asked of failing rows needn't be zero where there are none.
     assert audited("select id from {s}.orders where id is null", "count(*) + 1") == ("spark", 1)
+
+
+def test_a_question_that_may_have_no_row_is_sparks(audited: Audited) -> None:
+    none = f"(select id from {audited.schema}.orders where id is null) x having count(*) > 0"
+    sql = f"select count(*) as failures, false as should_warn, false as should_error from {none}"
+    assert audited.spark.sql(sql).collect() == []
+    assert isinstance(audited.prover.answer(sql), Left)
 
 
 @pytest.mark.parametrize("select", [
