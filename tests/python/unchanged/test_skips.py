@@ -11,9 +11,11 @@ import pytest
 from conftest import DbtProject, make_home
 from gate.gated import NOT_NULL, GatedProject
 
+from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.unchanged import Unchanged
 from icegate.catalog import open_catalog
 from icegate.gate import releases
+from icegate.gate.staging import final_names
 from icegate.session import start_session
 from icegate.settings import Lake
 from icegate.unchanged import parts
@@ -302,3 +304,19 @@ def test_landing_files_are_inputs(gated: GatedProject) -> None:
     land("2026-01-02")
     assert ran(gated.dbt("run")) == {"raw"}
     assert gated.rows("select count(*) from {s}.raw") == [(2,)]
+
+
+def test_names_of_staging_are_read_from_a_copy(
+    gated: GatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = list[bool]()
+
+    def noted(sql: str, staged: dict[str, str]) -> str:
+        shared.append(staged is IcegateRelation.staged)  # other threads add to it
+        return final_names(sql, staged)
+
+    monkeypatch.setattr(parts, "final_names", noted)
+    gated.configure(models={"t": {"+skip_unchanged": True}})
+    gated.model("base", "select 1 as id")
+    assert gated.dbt("build").ok
+    assert (len(shared), any(shared)) == (1, False)

@@ -47,7 +47,7 @@ class Audits:
         from icegate.audits.answer import Left
 
         began, build = time.perf_counter(), self.adapter.gate().build
-        branch, staged = build.branch if build else None, self.adapter.Relation.staged
+        branch, staged = build.branch if build else None, dict(self.adapter.Relation.staged)
         with as_dbt_error(), self._one_at_a_time:
             found = self._prover.answer(sql, branch, staged)
         if isinstance(found, Left):

@@ -114,7 +114,8 @@ class Gate:
     def _redirect(self, finals: Iterable[str]) -> None:
         build = self.build.name if self.build else ""
         names = {final: staging.staging_name(final, build) for final in finals}
-        self.adapter.Relation.staged.update(names)  # in one step: other threads do it, too
+        # In one step: other threads do it, too, and who goes through it takes a copy.
+        self.adapter.Relation.staged.update(names)
 
     def open_branch(self, model: dict[str, Any]) -> None:
         """Begin the branch of a node's table where its `main` is, before the first write."""

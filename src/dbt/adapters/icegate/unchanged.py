@@ -76,7 +76,7 @@ class Unchanged:
     def _seen(self) -> Seen:
         build = self.adapter.gate().build
         branch = build.branch if build else refs.MAIN
-        return Seen(self.adapter.embedded_lake, branch, self.adapter.Relation.staged)
+        return Seen(self.adapter.embedded_lake, branch, dict(self.adapter.Relation.staged))
 
     def _landing(self, source: Any) -> Any:
         return self.adapter.Relation.create_from(self.adapter.config, source).landing
