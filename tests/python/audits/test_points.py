@@ -79,6 +79,12 @@ def test_an_earlier_release_is_audited_as_it_was(gated: Audited) -> None:
     }
 
 
+def test_a_release_that_had_other_columns_is_sparks(gated: Audited) -> None:
+    gated.spark.sql(f"alter table {gated.schema}.old add column more int")
+    found = failures(gated, "1", "--select", "not_null_old_name")
+    assert found == {"not_null_old_name": (0, "scan (spark)")}
+
+
 def test_a_text_stays_what_it_is_to_spark(spark: Any) -> None:
     texts = r"""'it''s', "a""b", 'a' 'b', '\%', '\\d', r'\d', '\'', '''', 'o\pen', '\101'"""
     (there,) = spark.sql(at_points(f"select {texts}", {})).collect()
