@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+
+from icegate.audits.scan import DuckDB
 
 PREFIX = "longer than the sixteen characters of a bound: "
 # What rows have, and what conditions name, by column.
@@ -55,6 +58,24 @@ from (
 {sql}
 ) dbt_internal_test
 """
+
+
+def question(sql: str, calc: str = "count(*)", error_if: str = "!= 0") -> str:
+    """Return what dbt asks of a test's failing rows."""
+    return DBT.format(sql=sql, calc=calc, warn_if="!= 0", error_if=error_if)
+
+
+def noted(monkeypatch: Any, name: str, told: Callable[[Any], Any] = lambda found: found) -> Any:
+    """Return a list that gets what is told of each result of a method of ``DuckDB``."""
+    method, results = getattr(DuckDB, name), list[Any]()
+
+    def run(self: DuckDB, *args: Any) -> Any:
+        found = method(self, *args)
+        results.append(told(found))
+        return found
+
+    monkeypatch.setattr(DuckDB, name, run)
+    return results
 
 
 class Table:

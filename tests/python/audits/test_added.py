@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from audits.cases import DBT
+from audits.cases import noted, question
 from icegate.audits.answer import Answer, Left, Prover
-from icegate.audits.scan import DuckDB
 from icegate.settings import Lake
 
 pytestmark = pytest.mark.slow
@@ -57,8 +56,7 @@ class Shop:
 
     def ask(self, select: str, calc: str = "count(*)") -> tuple[str, int]:
         """Return the proof and the number of failing rows, which must be Spark's, too."""
-        sql = DBT.format(sql=select.format(s=self.schema), calc=calc, warn_if="!= 0",
-                         error_if="!= 0")  # fmt: skip
+        sql = question(select.format(s=self.schema), calc)
         told = tuple(self.spark.sql(sql).collect()[0])
         found = self.prover.answer(sql)
         if isinstance(found, Left):
@@ -244,15 +242,7 @@ def test_a_part_of_a_group_does_not_fail_alone(shop: Shop, select: str) -> None:
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many old files each lookup was left with."""
-    found, likely = list[int](), DuckDB._likely
-
-    def noted(self: DuckDB, *args: Any) -> Any:
-        rows = likely(self, *args)
-        found.append(len(rows.alike))
-        return rows
-
-    monkeypatch.setattr(DuckDB, "_likely", noted)
-    return found
+    return noted(monkeypatch, "_likely", lambda rows: len(rows.alike))
 
 
 FILTERED = "using iceberg tblproperties ('write.parquet.bloom-filter-enabled.column.k' = 'true')"
@@ -444,8 +434,7 @@ def test_the_ledger_remembers_over_processes(
 def test_a_damaged_file_is_never_a_pass(shop: Shop) -> None:
     assert shop.ask(ROWS) == (FIRST, 0)
     shop.then(GOOD_ROWS)
-    sql = DBT.format(sql=ROWS.format(s=shop.schema), calc="count(*)", warn_if="!= 0",
-                     error_if="!= 0")  # fmt: skip
+    sql = question(ROWS.format(s=shop.schema))
     newest = shop.sql("select max_by(file_path, record_count = 50) from {s}.orders.files")[0][0]
     path = Path(newest.removeprefix("file:"))
     path.write_bytes(bytes(path.stat().st_size))
@@ -461,8 +450,7 @@ NOTHING = "added rows (0 of 3 files)"
 
 def learned(shop: Shop, select: str, *meanwhile: str) -> str:
     """Ask a query that is left to Spark, tell what Spark found, and return how it's proved then."""
-    sql = DBT.format(sql=select.format(s=shop.schema), calc="count(*)", warn_if="!= 0",
-                     error_if="!= 0")  # fmt: skip
+    sql = question(select.format(s=shop.schema))
     left = shop.prover.answer(sql)
     assert isinstance(left, Left), left
     found = shop.spark.sql(sql).collect()[0][0]
@@ -481,8 +469,7 @@ def test_what_spark_said_holds_for_the_same_snapshots(shop: Shop) -> None:
 
 
 def test_what_spark_said_while_a_table_moved_is_not_known(shop: Shop) -> None:
-    sql = DBT.format(sql=TEXT.format(s=shop.schema), calc="count(*)", warn_if="!= 0",
-                     error_if="!= 0")  # fmt: skip
+    sql = question(TEXT.format(s=shop.schema))
     left = shop.prover.answer(sql)
     assert isinstance(left, Left)
     before = shop.sql("select snapshot_id from {s}.orders.refs where name = 'main'")[0][0]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyiceberg.manifest import DataFile
 
-from audits.cases import DBT, PREFIX
+from audits.cases import PREFIX, noted, question
 from icegate.audits import scan
 from icegate.audits.answer import Answer, Left, Prover
 from icegate.audits.metadata import origins
@@ -49,9 +49,7 @@ class Audited:
 
     def __call__(self, select: str, calc: str = "count(*)") -> tuple[str, int]:
         """Return the proof and the number of failures, which must be Spark's, too."""
-        sql = DBT.format(
-            sql=select.format(s=self.schema), calc=calc, warn_if="!= 0", error_if="> 2"
-        )
+        sql = question(select.format(s=self.schema), calc, error_if="> 2")
         told = tuple(self.spark.sql(sql).collect()[0])
         found = self.prover.answer(sql)
         if isinstance(found, Answer):
@@ -61,8 +59,7 @@ class Audited:
 
     def tried(self, select: str) -> list[str]:
         """Return why a test is Spark's; it isn't run there."""
-        sql = DBT.format(sql=select.format(s=self.schema), calc="count(*)", warn_if="!= 0",
-                         error_if="!= 0")  # fmt: skip
+        sql = question(select.format(s=self.schema))
         found = self.prover.answer(sql)
         assert not isinstance(found, Answer), found
         return found.tried
@@ -354,14 +351,7 @@ def test_keys_that_rise_differ(
 ) -> None:
     monkeypatch.setattr(scan, "WORTH_SORTING", 1)
     monkeypatch.setattr(scan, "FIRST", 5)
-    risen = list[bool]()
-    rises = scan.DuckDB._rises
-
-    def noted(self: scan.DuckDB, *args: Any) -> bool:
-        risen.append(rises(self, *args))
-        return risen[-1]
-
-    monkeypatch.setattr(scan.DuckDB, "_rises", noted)
+    risen = noted(monkeypatch, "_rises")
     table = f"{audited.schema}.rising"
     spark.sql(f"create table {table} (id bigint, name string) using iceberg")
     doubles = f"select {{key}} from {table} group by {{key}} having count(*) > 1"
@@ -384,13 +374,7 @@ def test_doubles_are_found_by_hashes_where_there_are_many_rows(
 ) -> None:
     monkeypatch.setattr(scan, "WORTH_SORTING", 1)
     monkeypatch.setattr(scan, "SORTED_AT_ONCE", at_once)
-    sorted_, asked = scan.DuckDB.all_differ, list[bool]()
-
-    def noted(self: scan.DuckDB, *args: Any) -> bool:
-        asked.append(sorted_(self, *args))
-        return asked[-1]
-
-    monkeypatch.setattr(scan.DuckDB, "all_differ", noted)
+    asked = noted(monkeypatch, "all_differ")
     table = f"{audited.schema}.keyed_{at_once}"
     spark.sql(f"create table {table} (id bigint, kind string) using iceberg")
     spark.sql(f"insert into {table} select id, concat('k', id) from range(20)")
@@ -427,8 +411,7 @@ def test_a_build_reads_its_branch(audited: Audited, lake: Lake, spark: Any) -> N
     spark.sql(f"insert into {table} values (1)")
     spark.sql(f"alter table {table} create branch build_x")
     spark.sql(f"insert into {table}.branch_build_x values (null)")
-    sql = DBT.format(sql=f"select id from {table} where id is null", calc="count(*)",
-                     warn_if="!= 0", error_if="!= 0")  # fmt: skip
+    sql = question(f"select id from {table} where id is null")
     rows = [Prover(lake).answer(sql, branch) for branch in (None, "build_x", "build_y")]
     assert [r.row[0] if isinstance(r, Answer) else r for r in rows] == [0, 1, 0]
     # Without the property Spark reads main, whatever the session says.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from audits.cases import DBT
+from audits.cases import question
 from icegate.audits import scan
 from icegate.audits.answer import Answer, Left, Prover
 from icegate.audits.source import Source
@@ -46,9 +46,7 @@ class Damaged:
         return [Path(path.removeprefix("file:")) for (path,) in found]
 
     def query(self, select: str) -> str:
-        return DBT.format(
-            sql=select.format(t=self.table), calc="count(*)", warn_if="!= 0", error_if="!= 0"
-        )
+        return question(select.format(t=self.table))
 
     def ask(self, select: str, prover: Prover | None = None) -> Answer | Left:
         return (prover or Prover(self.lake)).answer(self.query(select))
