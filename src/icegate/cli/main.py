@@ -14,6 +14,7 @@ from icegate.cli.gate import diff, eject, plan, status
 from icegate.cli.init import init
 from icegate.cli.quarantine import quarantine
 from icegate.cli.release import release
+from icegate.cli.report import report
 from icegate.cli.server import server
 from icegate.cli.show import show
 from icegate.cli.sql import sql
@@ -48,7 +49,7 @@ def _icegate(
 ) -> None: ...
 
 
-for command in (init, doctor, tables, show, sql, audit, status, plan, diff, eject):
+for command in (init, doctor, report, tables, show, sql, audit, status, plan, diff, eject):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)

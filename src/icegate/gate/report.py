@@ -55,6 +55,8 @@ class TestRun:
     attached: str | None = None
     blocks: bool = True  # severity: error
     failures: int | None = None
+    proof: str = ""  # how it was answered, as `adapter_response` has it
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ def _test_run(node: Any, result: Any, nodes: dict[str, Any]) -> TestRun:
         attached=attached if attached in read and not is_view else None,
         blocks=str(node.config.severity).lower() == "error",
         failures=result.failures if result else None,
+        proof=str((result.adapter_response or {}).get("proof") or "") if result else "",
+        seconds=round(result.execution_time, 3) if result else None,
     )
 
 

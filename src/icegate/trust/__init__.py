@@ -1,0 +1,1 @@
+"""What people who don't write SQL are told: can I use the data today, and why."""

@@ -1,0 +1,253 @@
+"""Can I use it today? One answer for each table and dashboard, with one sentence that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from icegate.trust import words
+from icegate.trust.project import Exposure, Model, Owner, Project, Test
+from icegate.trust.standing import Cause, Past, Standing
+from icegate.trust.tables import Look
+
+YES, OLD, FAULTS, UNCHECKED, NO = "yes", "old", "faults", "unchecked", "no"
+WORST_FIRST = (NO, UNCHECKED, FAULTS, OLD, YES)
+SAID = {
+    YES: "Yes",
+    OLD: "Yes, but old",
+    FAULTS: "Yes, but with known faults",
+    UNCHECKED: "Nobody knows",
+    NO: "No",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether people can use a table or dashboard: one of ``SAID``, since when, and why.
+
+    ``data_of`` is when what they see was published, or last changed where nothing is gated.
+    """
+
+    id: str
+    name: str  # schema.name of a table, the name of an exposure
+    title: str
+    kind: str  # table, or dbt's type of exposure
+    answer: str
+    why: str
+    since: datetime | None
+    data_of: datetime | None
+    owner: Owner
+    description: str = ""
+    url: str = ""
+    dashboards: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()  # of an exposure: what it reads
+    next: str = ""  # the command to go on with, for engineers
+
+    @property
+    def said(self) -> str:
+        """The answer in words."""
+        return SAID[self.answer]
+
+
+class Answers:
+    """Answers for a project at a time, ``now``, in whose zone all times are told."""
+
+    def __init__(self, project: Project, past: Past, looks: dict[str, Look], now: datetime) -> None:
+        self.project, self.past, self.looks, self.now = project, past, looks, now
+        self._known: dict[str, Answer] = {}
+
+    def of_table(self, model: Model) -> Answer:
+        """Return the answer for a table or view."""
+        if model.id not in self._known:
+            verdict, why, since = self._table(model)
+            self._known[model.id] = Answer(
+                model.id,
+                model.table,
+                words.title(model.table),
+                "table",
+                verdict,
+                _sentence(why),
+                self._local(since),
+                self._data_of(model),
+                model.owner,
+                words.first_sentence(model.description),
+                dashboards=tuple(e.label for e in self.exposures_of(model.id)),
+                next=self._next(model),
+            )
+        return self._known[model.id]
+
+    def of_exposure(self, exposure: Exposure) -> Answer:
+        """Return the answer for a dashboard: that of the worst of its tables."""
+        models = [self.project.models[id] for id in exposure.parents if id in self.project.models]
+        answers = worst_first(map(self.of_table, models))
+        worst = answers[0] if answers else None
+        why = "It reads nothing that this project makes" if worst is None else worst.why
+        if worst and worst.answer != YES and len(answers) > 1:
+            why = f"Because of “{worst.title}”: {worst.why[0].lower()}{worst.why[1:]}"
+        dates = [a.data_of for a in answers if a.data_of]
+        return Answer(
+            exposure.id,
+            exposure.name,
+            exposure.label,
+            exposure.kind,
+            worst.answer if worst else UNCHECKED,
+            why if worst and worst.answer != YES else self._all_fine(answers) or _sentence(why),
+            max((a.since for a in answers if a.since and a.answer == answers[0].answer),
+                default=None),
+            min(dates, default=None),
+            exposure.owner,
+            words.first_sentence(exposure.description),
+            exposure.url,
+            tables=tuple(model.table for model in models),
+        )  # fmt: skip
+
+    def exposures_of(self, id: str) -> list[Exposure]:
+        """Return the exposures that read a model, straight or by others."""
+        found = [e for e in self.project.exposures.values() if id in self._above(e.id)]
+        return sorted(found, key=lambda exposure: exposure.label)
+
+    def _above(self, id: str) -> set[str]:
+        return self.project.above(id)
+
+    def _all_fine(self, answers: Iterable[Answer]) -> str:
+        dates = [answer.data_of for answer in answers if answer.data_of]
+        if not dates:
+            return ""
+        return (
+            f"All that it reads passed its checks. Figures of {words.moment(min(dates), self.now)}."
+        )
+
+    def _table(self, model: Model) -> tuple[str, str, datetime | None]:
+        """Return the answer, why, and since when."""
+        look = self.looks.get(model.table.lower())
+        standing = self.past.tables.get(model.table, Standing())
+        if look is None:
+            return NO, self._not_there(standing), standing.held.since if standing.held else None
+        if look.error:
+            return NO, f"It can’t be read: {look.error}", None
+        if look.kind == "view":
+            return self._view(model)
+        failing = self._failing_now(model, standing)
+        if failing:
+            return NO, failing, self._ran_at()
+        if standing.held:
+            see = self._you_see(standing, look)
+            return OLD, f"{self.cause(standing.held, model)}; {see}", standing.held.since
+        late = self._late(model, look)
+        if late:
+            return OLD, late[0], late[1]
+        since = standing.sound_since or self._ran_at()
+        if standing.accepted:
+            names = [words.rule(self.project.tests[id]).rstrip(".") for id in standing.accepted
+                     if id in self.project.tests]  # fmt: skip
+            why = f" (“{standing.accepted_why}”)" if standing.accepted_why else ""
+            told = words.listed([f"“{name}”" for name in names]) or "a check that failed"
+            return FAULTS, f"{standing.accepted_by} published it in spite of {told}{why}", since
+        tests = self.project.tests_of.get(model.id, [])
+        if not tests or standing.untested:
+            return UNCHECKED, "Nothing checks it" if not tests else "Its checks weren’t run", since
+        return self._fine(tests, standing, look, since)
+
+    def _fine(
+        self, tests: Collection[Test], standing: Standing, look: Look, since: datetime | None
+    ) -> tuple[str, str, datetime | None]:
+        at = standing.checked_at or self._ran_at()
+        if at is None:
+            return UNCHECKED, "Its checks weren’t run yet", None
+        many = words.count(len(tests), "check")
+        empty = ". It has no rows" if look.rows == 0 else ""
+        return YES, f"{many} passed {words.moment(self._local(at), self.now)}{empty}", since
+
+    def _view(self, model: Model) -> tuple[str, str, datetime | None]:
+        below = [self.of_table(self.project.models[id]) for id in model.parents
+                 if id in self.project.models]  # fmt: skip
+        worst = min(below, key=lambda a: WORST_FIRST.index(a.answer), default=None)
+        if worst is None:
+            return UNCHECKED, "Nothing checks what it reads", None
+        told = worst.why if worst.answer != YES else f"“{worst.title}”: {worst.why}"
+        return worst.answer, told, worst.since
+
+    def cause(self, cause: Cause, model: Model | None = None) -> str:
+        """Return why a table's newest rows aren't with readers, without a full stop."""
+        blamed = self.project.models.get(cause.node)
+        other = blamed is not None and (model is None or blamed.id != model.id)
+        name = f"“{words.title(blamed.table)}”" if blamed else "a table that it reads"
+        test = self.project.tests.get(cause.test)
+        if cause.root == "failed_test":
+            if test is None:
+                return f"A check of {name} failed"
+            told = words.fault(test, cause.failures, blamed)
+            if other and cause.reach in ("tied", "scope"):
+                return f"It is published together with {name}, where {told}"
+            return f"{told}, in {name}" if other else told
+        return {
+            "errored_test": f"A check of {name} couldn’t be run",
+            "not_run_test": f"A check of {name} wasn’t run",
+            "not_built": f"{name} couldn’t be built"
+            if other
+            else "Its newest rows couldn’t be built",
+            "untested": "No check has looked at its newest rows",
+        }.get(cause.root) or (cause.text or "Its newest rows are held back")
+
+    def _you_see(self, standing: Standing, look: Look) -> str:
+        at = self._local(standing.published_at or look.changed_at)
+        if not standing.held or standing.held.root == "rolled_back":
+            return "that is what you see"
+        return f"you still see the figures of {words.moment(at, self.now)}"
+
+    def _not_there(self, standing: Standing) -> str:
+        if standing.held:
+            return f"{self.cause(standing.held)}; nothing of it has been published yet"
+        return "It hasn’t been built yet"
+
+    def _late(self, model: Model, look: Look) -> tuple[str, datetime] | None:
+        """Return that a promise of freshness is broken, and since when."""
+        promised = model.fresh_within_hours
+        if promised is None or look.changed_at is None:
+            return None
+        due = look.changed_at + timedelta(hours=promised)
+        if due >= self.now:
+            return None
+        at = words.moment(self._local(look.changed_at), self.now)
+        hours = words.age(timedelta(hours=promised))
+        return f"It last changed {at}, and is promised to be no older than {hours}", due
+
+    def _failing_now(self, model: Model, standing: Standing) -> str:
+        """Return what is wrong with the rows that readers have, by dbt's last run."""
+        if standing.published_at and self.past.knows(self.project.run.get("invocation_id")):
+            return ""  # what that run found, the ledger tells
+        for test in self.project.tests_of.get(model.id, []):
+            result = self.project.results.get(test.id)
+            if result and result["status"] == "fail" and test.severity == "error":
+                return words.fault(test, result.get("failures"), model)
+        return ""
+
+    def _ran_at(self) -> datetime | None:
+        told = self.project.run.get("generated_at")
+        return datetime.fromisoformat(str(told).replace("Z", "+00:00")) if told else None
+
+    def _data_of(self, model: Model) -> datetime | None:
+        standing, look = self.past.tables.get(model.table), self.looks.get(model.table.lower())
+        at = standing.published_at if standing and standing.published_at else None
+        return self._local(at or (look.changed_at if look else None))
+
+    def _next(self, model: Model) -> str:
+        standing = self.past.tables.get(model.table)
+        if standing is None or standing.held is None:
+            return ""
+        if standing.held.query:
+            return f'icegate sql "{standing.held.query}"'
+        return "dbt retry" if standing.held.root == "not_built" else "icegate status"
+
+    def _local(self, at: datetime | None) -> datetime | None:
+        return at.astimezone(self.now.tzinfo) if at else None
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def worst_first(answers: Iterable[Answer]) -> tuple[Answer, ...]:
+    """Return answers with the worst first, else as they come."""
+    return tuple(sorted(answers, key=lambda answer: WORST_FIRST.index(answer.answer)))

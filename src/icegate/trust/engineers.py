@@ -1,0 +1,166 @@
+"""The second level of the report: how tests were proved, what they cost, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from icegate.audits.tests import counted
+from icegate.trust.project import Model, Project, Test
+from icegate.trust.standing import PASSED, Past, Ran
+from icegate.trust.tables import Look
+
+SLOWEST = 10
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something for an engineer, about a test or a table, and the command to go on with."""
+
+    about: str
+    what: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a test cost when it was last run, and how it was answered."""
+
+    test: str
+    table: str
+    seconds: float
+    proof: str
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Bytes of a table: what readers read, and what only older snapshots and branches need."""
+
+    table: str
+    bytes: int
+    bytes_of_history: int
+
+
+@dataclass(frozen=True)
+class Engineers:
+    """All of the second level."""
+
+    proofs: str  # 130 by metadata, 5 by scan (spark)
+    seconds: float  # of all tests of the last run
+    slowest: tuple[Cost, ...]
+    flaky: tuple[Finding, ...]
+    never_fail: tuple[Finding, ...]
+    untested: tuple[Finding, ...]
+    stored: tuple[Stored, ...]
+
+
+def for_engineers(project: Project, past: Past, looks: Mapping[str, Look]) -> Engineers:
+    """Return the second level."""
+    costs = sorted(_costs(project, past), key=lambda cost: -cost.seconds)
+    stored = (
+        Stored(look.name, look.bytes, look.bytes_of_history)
+        for look in looks.values()
+        if look.kind == "table" and not look.error
+    )
+    return Engineers(
+        proofs=counted(filter(None, (cost.proof for cost in costs)), ", "),
+        seconds=round(sum(cost.seconds for cost in costs), 2),
+        slowest=tuple(costs[:SLOWEST]),
+        flaky=tuple(_flaky(project, past)),
+        never_fail=tuple(_never_fail(project, looks)),
+        untested=tuple(_untested(project)),
+        stored=tuple(sorted(stored, key=lambda s: -s.bytes - s.bytes_of_history)),
+    )
+
+
+def last_ran(test: Test, project: Project, past: Past) -> Ran | None:
+    """Return how a test ended last: as the ledger has it, or dbt's last run if that is newer."""
+    known = past.tests.get(test.id, [])
+    result = project.results.get(test.id)
+    if result is None or result["status"] == "skipped":
+        return known[-1] if known else None
+    at = datetime.fromisoformat(str(project.run["generated_at"]).replace("Z", "+00:00"))
+    if known and (known[-1].at >= at or past.knows(project.run.get("invocation_id"))):
+        return known[-1]
+    proof = (result.get("adapter_response") or {}).get("proof") or ""
+    status, took = str(result["status"]).replace("runtime ", ""), result["execution_time"]
+    return Ran(at, "", status, result.get("failures"), (), proof, round(took, 3))
+
+
+def _costs(project: Project, past: Past) -> Iterator[Cost]:
+    for test in project.tests.values():
+        ran = last_ran(test, project, past)
+        if ran is not None and ran.seconds is not None:
+            yield Cost(test.name, _table(test, project), ran.seconds, ran.proof)
+
+
+def _table(test: Test, project: Project) -> str:
+    model = project.models.get(test.attached or "")
+    return model.table if model else ""
+
+
+def _flaky(project: Project, past: Past) -> Iterator[Finding]:
+    for id, runs in sorted(past.tests.items()):
+        changed = [*_changes(runs)]
+        if changed and id in project.tests:
+            before, after = changed[-1]
+            name = project.tests[id].name
+            what = f"{before.status} in build {before.build}, {after.status} in {after.build}, "
+            yield Finding(
+                name, f"{what}of the same data", f"icegate audit --select {name} --explain"
+            )
+
+
+def _changes(runs: Sequence[Ran]) -> Iterator[tuple[Ran, Ran]]:
+    """Yield runs after which the next one ended otherwise, though the test read the same."""
+    for before, after in zip(runs, runs[1:], strict=False):
+        same = before.data == after.data and None not in before.data and before.data
+        if same and (before.status in PASSED) != (after.status in PASSED):
+            yield before, after
+
+
+def _never_fail(project: Project, looks: Mapping[str, Look]) -> Iterator[Finding]:
+    for test in sorted(project.tests.values(), key=lambda test: test.name):
+        model = project.models.get(test.attached or "")
+        look = looks.get(model.table.lower()) if model else None
+        why = _cannot_fail(test, model, look)
+        if why and model:
+            yield Finding(test.name, why, f"edit {model.path}")
+
+
+def _cannot_fail(test: Test, model: Model | None, look: Look | None) -> str:
+    if look is None or look.error:
+        return ""
+    required = {c.name.lower() for c in look.columns if c.required}
+    if test.kind == "not_null" and test.column.lower() in required:
+        return "the table itself refuses nulls in this column"
+    kinds = {column.name.lower(): column.type for column in look.columns}
+    values = {str(value).lower() for value in test.arguments.get("values") or ()}
+    is_boolean = kinds.get(test.column.lower()) == "boolean"
+    if test.kind == "accepted_values" and is_boolean and {"true", "false"} <= values:
+        return "a boolean has no other value"
+    if test.where.strip().lower() in ("false", "1=0", "1 = 0"):
+        return "its `where` lets no row through"
+    return ""
+
+
+def _untested(project: Project) -> Iterator[Finding]:
+    for model in project.read:
+        tested = {column.lower() for column in tested_columns(model, project)}
+        bare = [name for name in model.columns if name.lower() not in tested]
+        if bare:
+            many = f"{len(bare)} of {len(model.columns)} columns have no test: "
+            yield Finding(model.table, many + ", ".join(bare), f"edit {model.path}")
+
+
+def tested_columns(model: Model, project: Project) -> set[str]:
+    """Return the columns of a model that a test names."""
+    return {name for test in project.tests_of.get(model.id, []) for name in _named(test)}
+
+
+def _named(test: Test) -> Iterable[str]:
+    yield from filter(None, [test.column])
+    for key in ("combination_of_columns", "key", "compare", "quasi_identifiers"):
+        given = test.arguments.get(key)
+        yield from given if isinstance(given, list) else ()

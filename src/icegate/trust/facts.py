@@ -1,0 +1,260 @@
+"""The facts that the page, the app and the digest share: read once, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from icegate import pii
+from icegate.catalog import CatalogEntry, list_relations
+from icegate.gate import ledger
+from icegate.gate.ledger_rows import ReleaseTable
+from icegate.gate.refs import Metadata
+from icegate.gate.store import StoredTable
+from icegate.settings import Lake
+from icegate.trust import words
+from icegate.trust.answers import YES, Answer, Answers, worst_first
+from icegate.trust.engineers import Engineers, for_engineers, last_ran, tested_columns
+from icegate.trust.project import Model, Project, Test, read_project
+from icegate.trust.samples import Sample, Sampler
+from icegate.trust.standing import PASSED, Past, replay
+from icegate.trust.tables import Look, Moved, look_at, moves, with_columns
+
+FULL = 300  # tables that get a part of their own; of more, those with a finding or readers
+SAMPLED = 20  # failing tests whose rows are read
+
+STANDINS = (
+    "This was built on stand-ins for the packages dbt_utils and elementary: "
+    "elementary’s tests did not run."
+)
+
+
+@dataclass(frozen=True)
+class TestFacts:
+    """A test in plain words, and how it last ended: passed, failed, warned, not run …"""
+
+    __test__ = False  # pytest takes every Test… for its own
+
+    name: str
+    says: str
+    result: str
+    blocks: bool
+    failures: int | None = None
+    fault: str = ""
+    at: datetime | None = None
+    proof: str = ""
+    seconds: float | None = None
+    sample: Sample | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A part of the page: one table."""
+
+    answer: Answer
+    look: Look
+    promise: str
+    tests: tuple[TestFacts, ...]
+    moved: tuple[Moved, ...]
+    description: str
+    anomalies: tuple[Any, ...]
+    above: tuple[str, ...]  # tables and sources that it is made of, by name
+    below: tuple[str, ...]  # tables and dashboards that are made of it
+    path: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that there is to tell."""
+
+    made_at: datetime
+    project: str
+    target: str
+    notices: tuple[str, ...] = ()
+    last_release: int = 0
+    last_build: str = ""
+    last_built_at: datetime | None = None
+    dashboards: tuple[Answer, ...] = ()
+    read: tuple[Answer, ...] = ()  # the tables that people read
+    tables: tuple[TableFacts, ...] = ()
+    brief: tuple[Answer, ...] = ()  # tables without a part of their own
+    engineers: Engineers | None = None
+    past: Past = field(default_factory=Past)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `--json` prints: all but the past, which the ledger has."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: _plain(value) for name, value in found.items() if name != "past"}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever built."""
+        return not (self.read or self.dashboards or self.tables)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def read_facts(lake: Lake, folder: Path, target: str, now: datetime) -> Facts:
+    """Return the facts of a lake and the dbt project in a folder, with times in the zone of `now`.
+
+    Raises ``ConfigError`` for artifacts of dbt that can't be read, ``CatalogError`` for a catalog.
+    """
+    project = read_project(folder)
+    if project is None:
+        return Facts(now, folder.name, target, ("dbt has not run yet: there is nothing to tell.",))
+    return Reading(lake, project, now).facts(target)
+
+
+class Reading:
+    """One look at a lake."""
+
+    def __init__(self, lake: Lake, project: Project, now: datetime) -> None:
+        self.lake, self.project, self.now = lake, project, now
+        self.entries = {entry.full_name.lower(): entry for entry in list_relations(lake)}
+        self.past = replay(ledger.read_events(lake))
+        found = {
+            name: look_at(self.entries[name])
+            for name in (model.table.lower() for model in project.models.values())
+            if name in self.entries
+        }
+        self.looks: dict[str, Look] = {name: look for name, (look, _) in found.items()}
+        self.metadata: dict[str, Metadata] = {name: found for name, (_, found) in found.items()}
+        self.answers = Answers(project, self.past, self.looks, now)
+        self.sampler = Sampler(lake, project)
+        self.sampled = 0
+
+    def facts(self, target: str) -> Facts:
+        """Return all of them."""
+        project, last = self.project, self.past.last
+        every = [self.answers.of_table(model) for model in self._sorted()]
+        full = self._full(every)
+        released = self._released()
+        return Facts(
+            made_at=self.now,
+            project=project.name,
+            target=target,
+            notices=(STANDINS,) if project.has_standins or self.past.standins else (),
+            last_release=max((s.release or 0 for s in self.past.tables.values()), default=0),
+            last_build=last.build if last else "",
+            last_built_at=last.at.astimezone(self.now.tzinfo) if last else None,
+            dashboards=worst_first(map(self.answers.of_exposure, project.shown)),
+            read=worst_first(map(self.answers.of_table, project.read)),
+            tables=tuple(self._table(project.models[a.id], a, released) for a in full),
+            brief=tuple(answer for answer in every if answer not in full),
+            engineers=for_engineers(project, self.past, self.looks),
+            past=self.past,
+        )
+
+    def _sorted(self) -> list[Model]:
+        """Return the models: those that people read first, then the others by name."""
+        read = {model.id for model in self.project.read}
+        return sorted(self.project.models.values(), key=lambda m: (m.id not in read, m.table))
+
+    def _full(self, every: list[Answer]) -> list[Answer]:
+        if len(every) <= FULL:
+            return every
+        read = {model.id for model in self.project.read}
+        first = [a for a in every if a.answer != YES] + [a for a in every if a.id in read]
+        chosen = {a.id for a in first[:FULL]}
+        return [answer for answer in every if answer.id in chosen]
+
+    def _released(self) -> Mapping[str, list[ReleaseTable]]:
+        found: dict[str, list[ReleaseTable]] = {}
+        for row in ledger.read_release_tables(self.lake):
+            found.setdefault(row.table_name.lower(), []).append(row)
+        return found
+
+    def _table(
+        self, model: Model, answer: Answer, released: Mapping[str, list[ReleaseTable]]
+    ) -> TableFacts:
+        name = model.table.lower()
+        look, metadata = self.looks.get(name, Look(model.table, error="it isn’t there")), {}
+        if name in self.metadata and not look.error:
+            metadata = self.metadata[name]
+            entry: CatalogEntry = self.entries[name]
+            look = with_columns(
+                look,
+                StoredTable(entry, metadata),
+                model.columns,
+                pii.kinds(model.columns),
+                tested_columns(model, self.project),
+            )
+        tests = self.project.tests_of.get(model.id, [])
+        return TableFacts(
+            answer=answer,
+            look=look,
+            promise=_promise(model),
+            tests=tuple(sorted(map(self._test_of(model), tests), key=_worst_first)),
+            description=model.description,
+            anomalies=tuple(self._anomalies(metadata)),
+            moved=tuple(moves(metadata, released.get(name, []))),
+            above=tuple(self._names(model.parents)),
+            below=tuple(self._names(self.project.children.get(model.id, []))),
+            path=model.path,
+        )
+
+    def _anomalies(self, metadata: Metadata) -> Iterable[Any]:
+        return ()
+
+    def _names(self, ids: Iterable[str]) -> Iterable[str]:
+        for id in ids:
+            if id in self.project.models:
+                yield self.project.models[id].table
+            elif id in self.project.exposures:
+                yield self.project.exposures[id].label
+            elif id in self.project.sources:
+                yield self.project.sources[id]
+
+    def _test_of(self, model: Model) -> Callable[[Test], TestFacts]:
+        def told(test: Test) -> TestFacts:
+            ran = last_ran(test, self.project, self.past)
+            if ran is None:
+                return TestFacts(test.name, words.rule(test), "not run", test.severity == "error")
+            failed = ran.status not in PASSED or (ran.status == "warn")
+            return TestFacts(
+                test.name,
+                words.rule(test),
+                {"pass": "passed", "warn": "warned", "fail": "failed"}.get(ran.status, "not run"),
+                test.severity == "error",
+                ran.failures,
+                words.fault(test, ran.failures, model) if failed and ran.failures else "",
+                ran.at.astimezone(self.now.tzinfo),
+                ran.proof,
+                ran.seconds,
+                self._sample(test, ran.build) if failed and ran.failures else None,
+                f"icegate audit {ran.build} --select {test.name}" if failed else "",
+            )
+
+        return told
+
+    def _sample(self, test: Test, build: str) -> Sample | None:
+        self.sampled += 1
+        if self.sampled > SAMPLED:
+            return Sample(why_none="there are too many failing tests to show rows of each")
+        standing = self.past.tables.get(self._attached(test))
+        waits = standing is not None and standing.held is not None and standing.held.build == build
+        return self.sampler.of(test, build if waits else "")
+
+    def _attached(self, test: Test) -> str:
+        model = self.project.models.get(test.attached or "")
+        return model.table if model else ""
+
+
+def _promise(model: Model) -> str:
+    hours = model.fresh_within_hours
+    if hours is None:
+        return ""
+    return f"no older than {words.count(int(hours), 'hour')}" if hours >= 1 else ""
+
+
+def _worst_first(test: TestFacts) -> tuple[int, str]:
+    order = ("failed", "not run", "warned", "passed")
+    return order.index(test.result), test.says

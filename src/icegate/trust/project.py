@@ -1,0 +1,277 @@
+"""What dbt's artifacts say of a project: models, tests, exposures, and the last run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from icegate.errors import ConfigError
+
+VERSIONS = {"manifest": "v12", "run-results": "v6"}  # the shapes that are read here
+GRAIN = re.compile(r"one row per ([^.,;:]+)", re.IGNORECASE)
+READ = ("gold", "marts", "mart")  # what the layer is called that people read
+STANDINS = "macro.dbt_utils.standins_are_in_use"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who looks after something, as far as it's said."""
+
+    name: str = ""
+    email: str = ""
+    channel: str = ""  # where to tell them: a URL of apprise, or a name for one
+
+
+@dataclass(frozen=True)
+class Test:
+    """A data test: ``kind`` is the generic test's name, "" of a singular one."""
+
+    __test__ = False  # pytest takes every Test… for its own
+
+    id: str
+    name: str
+    kind: str
+    column: str
+    arguments: Mapping[str, Any]
+    description: str
+    severity: str
+    attached: str | None
+    reads: tuple[str, ...]
+    meta: Mapping[str, Any]
+    sql: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, seed or snapshot; ``table`` is `schema.name`."""
+
+    id: str
+    name: str
+    table: str
+    kind: str  # model, seed or snapshot
+    materialized: str
+    description: str
+    columns: Mapping[str, Mapping[str, Any]]
+    parents: tuple[str, ...]
+    fqn: tuple[str, ...]
+    tags: tuple[str, ...]
+    meta: Mapping[str, Any]
+    owner: Owner
+    path: str
+
+    @property
+    def noun(self) -> str:
+        """What one row is, as the description's "One row per …" has it; "row" without one."""
+        found = GRAIN.search(self.description)
+        return found[1].strip().split(" and ")[0] if found and " and " not in found[1] else "row"
+
+    @property
+    def fresh_within_hours(self) -> float | None:
+        """The promise: how old what readers see may be; None where none is made."""
+        told = self.meta.get("fresh_within_hours")
+        return float(told) if isinstance(told, int | float) else None
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """A dashboard, report or program that reads tables."""
+
+    id: str
+    name: str
+    label: str
+    kind: str
+    description: str
+    url: str
+    owner: Owner
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project as dbt last parsed it, and what its last run said of tests."""
+
+    name: str
+    models: Mapping[str, Model] = field(default_factory=dict)
+    tests: Mapping[str, Test] = field(default_factory=dict)
+    exposures: Mapping[str, Exposure] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)  # name by unique id
+    results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)  # of the last one: which, at, invocation
+    has_standins: bool = False
+
+    @cached_property
+    def by_table(self) -> Mapping[str, Model]:
+        """Models by `schema.name`."""
+        return {model.table: model for model in self.models.values()}
+
+    @cached_property
+    def children(self) -> Mapping[str, list[str]]:
+        """What reads a model or source, by unique id."""
+        found: dict[str, list[str]] = {}
+        nodes: list[Model | Exposure] = [*self.models.values(), *self.exposures.values()]
+        for node in nodes:
+            for parent in node.parents:
+                found.setdefault(parent, []).append(node.id)
+        return found
+
+    @cached_property
+    def tests_of(self) -> Mapping[str, list[Test]]:
+        """Tests by the model that they're declared on, else by each that they read."""
+        found: dict[str, list[Test]] = {}
+        for test in sorted(self.tests.values(), key=lambda test: test.name):
+            for id in [test.attached] if test.attached in self.models else test.reads:
+                found.setdefault(str(id), []).append(test)
+        return found
+
+    @cached_property
+    def read(self) -> list[Model]:
+        """The models that people read: the gold layer; else what exposures or no model reads."""
+        models = [m for m in self.models.values() if m.kind == "model"]
+        gold = [m for m in models if {*m.fqn[1:-1], *m.tags} & {*READ}]
+        shown = {parent for exposure in self.exposures.values() for parent in exposure.parents}
+        ends = [m for m in models if m.id in shown or not self.children.get(m.id)]
+        return sorted(gold or ends, key=lambda model: model.table)
+
+    @property
+    def shown(self) -> list[Exposure]:
+        """The dashboards and other exposures, by what they're called."""
+        return sorted(self.exposures.values(), key=lambda exposure: exposure.label)
+
+    def above(self, id: str) -> set[str]:
+        """Return all models and sources above a node."""
+        found: set[str] = set()
+        waiting = [id]
+        while waiting:
+            node = self.models.get(waiting[-1]) or self.exposures.get(waiting[-1])
+            waiting.pop()
+            new = {*(node.parents if node else ())} - found
+            found |= new
+            waiting += new
+        return found
+
+
+def read_project(folder: Path) -> Project | None:
+    """Return the project of the last parse, None where dbt has never run.
+
+    Raises ``ConfigError`` for artifacts that can't be read, or of a version not known here.
+    """
+    target = folder / os.environ.get("DBT_TARGET_PATH", "target")
+    manifest = _artifact(target / "manifest.json", "manifest")
+    if manifest is None:
+        return None
+    ran = _artifact(target / "run_results.json", "run-results") or {"results": []}
+    nodes, groups = manifest["nodes"], manifest.get("groups") or {}
+    kept = {id: n for id, n in nodes.items() if n["resource_type"] in ("model", "seed", "snapshot")}
+    ephemeral = {id for id, n in kept.items() if n["config"].get("materialized") == "ephemeral"}
+    owners = {group["name"]: _owner(group.get("owner") or {}) for group in groups.values()}
+    own = manifest["metadata"]["project_name"]
+    models = {
+        id: _model(n, owners, {**kept, **manifest["sources"]}, ephemeral)
+        for id, n in kept.items()
+        if id not in ephemeral and n["package_name"] == own
+    }
+    tests = (n for n in nodes.values() if n["resource_type"] == "test")
+    return Project(
+        name=own,
+        models=models,
+        tests={n["unique_id"]: _test(n) for n in tests},
+        exposures={id: _exposure(e) for id, e in manifest["exposures"].items()},
+        sources={id: f"{s['source_name']}.{s['name']}" for id, s in manifest["sources"].items()},
+        results={result["unique_id"]: result for result in ran["results"]},
+        run={"which": ran["args"].get("which"), **ran["metadata"]} if ran["results"] else {},
+        has_standins=STANDINS in manifest["macros"],
+    )
+
+
+def _artifact(path: Path, kind: str) -> dict[str, Any] | None:
+    fix = "make it anew: `dbt parse`, or any build"
+    try:
+        found = json.loads(path.read_text())
+        told = str(found["metadata"]["dbt_schema_version"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = f"it isn't whole: {type(error).__name__}: {error}"
+        raise ConfigError(f"cannot read {path}", why=why, fix=fix) from error
+    if not told.endswith(f"/{kind}/{VERSIONS[kind]}.json"):
+        why = f"it has the shape {told}, and {kind}/{VERSIONS[kind]} is what this version reads"
+        raise ConfigError(f"cannot read {path}", why=why, fix=f"{fix}, with dbt-core 1.11")
+    return dict(found)
+
+
+def _model(
+    node: dict[str, Any], owners: Mapping[str, Owner], nodes: Mapping[str, Any], ephemeral: set[str]
+) -> Model:
+    meta = {**(node.get("meta") or {}), **(node["config"].get("meta") or {})}
+    group = owners.get(node["config"].get("group") or node.get("group") or "", Owner())
+    return Model(
+        id=node["unique_id"],
+        name=node["name"],
+        table=f"{node['schema']}.{node['alias']}",
+        kind=node["resource_type"],
+        materialized=node["config"].get("materialized") or "",
+        description=" ".join((node.get("description") or "").split()),
+        columns=node.get("columns") or {},
+        parents=tuple(_parents(node, nodes, ephemeral)),
+        fqn=tuple(node["fqn"]),
+        tags=tuple(node.get("tags") or ()),
+        meta=meta,
+        owner=_owner(meta.get("owner") or {}, meta) if meta.get("owner") else group,
+        path=node["original_file_path"],
+    )
+
+
+def _parents(node: dict[str, Any], nodes: Mapping[str, Any], ephemeral: set[str]) -> list[str]:
+    """Return what a model reads: of what is ephemeral, what that reads."""
+    found: dict[str, None] = {}
+    for parent in (node.get("depends_on") or {}).get("nodes") or []:
+        above = _parents(nodes[parent], nodes, ephemeral) if parent in ephemeral else [parent]
+        found |= dict.fromkeys(above)
+    return [*found]
+
+
+def _owner(told: Any, meta: Mapping[str, Any] | None = None) -> Owner:
+    owner = told if isinstance(told, dict) else {"name": str(told)}
+    email = owner.get("email") or ""
+    channel = (meta or {}).get("channel") or owner.get("channel") or ""
+    return Owner(owner.get("name") or "", email if isinstance(email, str) else email[0], channel)
+
+
+def _test(node: dict[str, Any]) -> Test:
+    told, config = node.get("test_metadata") or {}, node["config"]
+    arguments = {k: v for k, v in (told.get("kwargs") or {}).items() if k != "model"}
+    return Test(
+        id=node["unique_id"],
+        name=node["name"],
+        kind=told.get("name") or "",
+        column=str(node.get("column_name") or arguments.pop("column_name", "") or ""),
+        arguments=arguments,
+        description=" ".join((node.get("description") or "").split()),
+        severity=str(config.get("severity") or "error").lower(),
+        attached=node.get("attached_node"),
+        reads=tuple((node.get("depends_on") or {}).get("nodes") or ()),
+        meta={**(node.get("meta") or {}), **(config.get("meta") or {})},
+        sql=node.get("compiled_code") or "",
+        where=config.get("where") or "",
+    )
+
+
+def _exposure(node: dict[str, Any]) -> Exposure:
+    meta = {**(node.get("meta") or {}), **((node.get("config") or {}).get("meta") or {})}
+    return Exposure(
+        id=node["unique_id"],
+        name=node["name"],
+        label=node.get("label") or node["name"].replace("_", " "),
+        kind=node["type"],
+        description=node.get("description") or "",
+        url=node.get("url") or "",
+        owner=_owner(node.get("owner") or {}, meta),
+        parents=tuple(node["depends_on"]["nodes"]),
+    )

@@ -1,0 +1,92 @@
+"""Some of the rows that fail a test, read by DuckDB where they wait; personal data is masked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from icegate import pii
+from icegate.audits.answer import Prover
+from icegate.audits.rows import Rows
+from icegate.audits.tree import column_names
+from icegate.dialect import to_duckdb
+from icegate.errors import IcegateError
+from icegate.settings import Lake
+from icegate.trust.project import Project, Test
+
+if TYPE_CHECKING:
+    from icegate.audits.points import Point
+
+SHOWN = 5
+WIDTH = 80  # characters of a value
+UNKNOWN = "unknown"  # kind of what may or may not be personal data
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A few failing rows; ``why_none`` says why there are none to see."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    why_none: str = ""
+
+
+class Sampler:
+    """Reads failing rows of tests at a build that waits, or at `main`."""
+
+    def __init__(self, lake: Lake, project: Project) -> None:
+        self.lake, self.project = lake, project
+        self._provers: dict[str, Prover] = {}
+
+    def of(self, test: Test, build: str = "") -> Sample:
+        """Return some of the rows that fail a test, as the build has them."""
+        if not test.sql:
+            return Sample(why_none="dbt didn’t compile this test")
+        try:
+            prover = self._prover(build)
+            asked = prover._asked(test.sql, None, {})
+            tree = asked.resolved
+            names = column_names(tree)
+            tables = {source.table.name: Rows(source, names) for source in asked.sources}
+            rows = prover.duckdb.run(to_duckdb(tree.limit(SHOWN), 0), tables)
+        except IcegateError as error:
+            return Sample(why_none=error.why or error.what)
+        except Exception:  # only Spark can tell, or DuckDB can't read so much
+            return Sample(why_none="only Spark can read them")
+        return self._masked(tree, test, rows)
+
+    def _prover(self, build: str) -> Prover:
+        if build not in self._provers:
+            points: Mapping[str, Point] = {}
+            if build:
+                from icegate.audits.points import points as points_of
+
+                points = points_of(self.lake, build)
+            self._provers[build] = Prover(self.lake, points, at_once=True)
+        return self._provers[build]
+
+    def _masked(self, tree: exp.Select, test: Test, rows: Any) -> Sample:
+        """Mask values of columns with personal data.
+
+        A column that no model has by this name is masked where the query reads personal data at
+        all: `accepted_values` has it as `value_field`.
+        """
+        read = [self.project.models[id] for id in test.reads if id in self.project.models]
+        kinds = {name: kind for model in read for name, kind in pii.kinds(model.columns).items()}
+        known = {name.lower() for model in read for name in model.columns}
+        unknown = UNKNOWN if kinds.keys() & column_names(tree) else ""
+        names = [item.alias_or_name for item in tree.expressions]
+        masks = [kinds.get(n.lower(), "" if n.lower() in known else unknown) for n in names]
+        shown = (tuple(map(_shown, row, masks)) for row in rows)
+        return Sample(tuple(names), tuple(shown))
+
+
+def _shown(value: Any, kind: str) -> Any:
+    """Return a value as people see it; a number of a query's own counts something."""
+    if kind and not (kind == UNKNOWN and isinstance(value, int)):
+        value = pii.masked(value, kind)
+    text = value if isinstance(value, str) else None
+    return f"{text[: WIDTH - 1]}…" if text is not None and len(text) > WIDTH else value
