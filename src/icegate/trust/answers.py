@@ -83,8 +83,10 @@ class Answers:
         answers = worst_first(map(self.of_table, models))
         worst = answers[0] if answers else None
         why = "It reads nothing that this project makes" if worst is None else worst.why
-        if worst and worst.answer != YES and len(answers) > 1:
-            why = f"Because of “{worst.title}”: {worst.why[0].lower()}{worst.why[1:]}"
+        if worst and worst.answer == YES:
+            why = self._all_fine(answers) or why
+        elif worst and len(models) > 1 and not self._is_held(worst):
+            why = f"“{worst.title}”: {worst.why[0].lower()}{worst.why[1:]}"
         dates = [a.data_of for a in answers if a.data_of]
         return Answer(
             exposure.id,
@@ -92,7 +94,7 @@ class Answers:
             exposure.label,
             exposure.kind,
             worst.answer if worst else UNCHECKED,
-            why if worst and worst.answer != YES else self._all_fine(answers) or _sentence(why),
+            _sentence(why),
             max((a.since for a in answers if a.since and a.answer == answers[0].answer),
                 default=None),
             min(dates, default=None),
@@ -106,6 +108,10 @@ class Answers:
         """Return the exposures that read a model, straight or by others."""
         found = [e for e in self.project.exposures.values() if id in self._above(e.id)]
         return sorted(found, key=lambda exposure: exposure.label)
+
+    def _is_held(self, answer: Answer) -> bool:
+        standing = self.past.tables.get(answer.name)
+        return standing is not None and standing.held is not None
 
     def _above(self, id: str) -> set[str]:
         return self.project.above(id)
@@ -180,7 +186,8 @@ class Answers:
             told = words.fault(test, cause.failures, blamed)
             if other and cause.reach in ("tied", "scope"):
                 return f"It is published together with {name}, where {told}"
-            return f"{told}, in {name}" if other else told
+            is_clear = not other or (blamed is not None and blamed.noun != "row")
+            return told if is_clear else f"{told}, in {name}"
         return {
             "errored_test": f"A check of {name} couldn’t be run",
             "not_run_test": f"A check of {name} wasn’t run",

@@ -1,4 +1,4 @@
-"""Pictures as SVG: rows over time, and what a table is made of; each says in words what it shows."""
+"""Pictures as SVG, which say in words what they show: rows over time, and lineage."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ class Test:
     meta: Mapping[str, Any]
     sql: str
     where: str
+    of_kind: str = ""  # what the project says of all tests of this kind
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def read_project(folder: Path) -> Project | None:
     return Project(
         name=own,
         models=models,
-        tests={n["unique_id"]: _test(n) for n in tests},
+        tests={n["unique_id"]: _test(n, manifest["macros"]) for n in tests},
         exposures={id: _exposure(e) for id, e in manifest["exposures"].items()},
         sources={id: f"{s['source_name']}.{s['name']}" for id, s in manifest["sources"].items()},
         results={result["unique_id"]: result for result in ran["results"]},
@@ -244,8 +245,9 @@ def _owner(told: Any, meta: Mapping[str, Any] | None = None) -> Owner:
     return Owner(owner.get("name") or "", email if isinstance(email, str) else email[0], channel)
 
 
-def _test(node: dict[str, Any]) -> Test:
+def _test(node: dict[str, Any], macros: Mapping[str, Any]) -> Test:
     told, config = node.get("test_metadata") or {}, node["config"]
+    macro = macros.get(f"macro.{node['package_name']}.test_{told.get('name')}") or {}
     arguments = {k: v for k, v in (told.get("kwargs") or {}).items() if k != "model"}
     return Test(
         id=node["unique_id"],
@@ -260,6 +262,7 @@ def _test(node: dict[str, Any]) -> Test:
         meta={**(node.get("meta") or {}), **(config.get("meta") or {})},
         sql=node.get("compiled_code") or "",
         where=config.get("where") or "",
+        of_kind=" ".join((macro.get("description") or "").split()),
     )
 
 

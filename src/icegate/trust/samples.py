@@ -20,7 +20,14 @@ from icegate.trust.project import Project, Test
 if TYPE_CHECKING:
     from icegate.audits.points import Point
 
-SHOWN = 5
+SHOWN, COLUMNS = 5, 6
+# The column of dbt's own tests that has the values which fail.
+OF_VALUES = {
+    "not_null": "{column}",
+    "unique": "unique_field",
+    "accepted_values": "value_field",
+    "relationships": "from_field",
+}
 WIDTH = 80  # characters of a value
 UNKNOWN = "unknown"  # kind of what may or may not be personal data
 
@@ -47,7 +54,8 @@ class Sampler:
             return Sample(why_none="dbt didn’t compile this test")
         try:
             prover = self._prover(build)
-            asked = prover._asked(test.sql, None, {})
+            whole = self._whole_rows(test)
+            asked = prover._asked(whole or test.sql, None, {})
             tree = asked.resolved
             names = column_names(tree)
             tables = {source.table.name: Rows(source, names) for source in asked.sources}
@@ -57,6 +65,21 @@ class Sampler:
         except Exception:  # only Spark can tell, or DuckDB can't read so much
             return Sample(why_none="only Spark can read them")
         return self._masked(tree, test, rows)
+
+    def _whole_rows(self, test: Test) -> str:
+        """Return the query of a model's rows whose value fails a test, of one that returns values.
+
+        With the columns that name a row, and the first others: by the bare value nobody finds it.
+        """
+        model = self.project.models.get(test.attached or "")
+        first = OF_VALUES.get(test.kind, "").format(column=test.column)
+        if model is None or not first or not model.columns:
+            return ""
+        keys = [t.column for t in self.project.tests_of.get(model.id, []) if t.kind == "unique"]
+        wanted = [*dict.fromkeys([*keys, test.column, *model.columns])][:COLUMNS]
+        named = ", ".join(f"m.`{name}`" for name in wanted)
+        same = f"m.`{test.column}` <=> f.`{first}`"
+        return f"select {named} from {model.table} m left semi join ({test.sql}) f on {same}"
 
     def _prover(self, build: str) -> Prover:
         if build not in self._provers:

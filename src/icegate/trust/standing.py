@@ -157,29 +157,56 @@ def _causes(
     event: Event, detail: Mapping[str, Any], report: Mapping[str, Any]
 ) -> Iterator[tuple[str, Cause]]:
     """Yield the tables whose newest rows aren't with readers, and why."""
-    tests = {test["name"]: test["id"] for test in report["tests"]}
-    failed = {n["id"]: n for n in report["nodes"] if n["status"] in ("error", "half done")}
+    faults = _Faults(event, report)
+    tests = {test["name"]: test for test in report["tests"]}
     for node in report["nodes"]:
-        if node.get("table") and node["status"] != "success":
-            above = [a for a in node.get("ancestors") or () if a in failed]
-            blamed = node["id"] if node["id"] in failed else (above or [""])[0]
-            if blamed:
-                yield node["table"], Cause(event.at, event.build, "not_built", node=blamed)
+        fault = faults.above(node["id"]) if node["status"] != "success" else None
+        if node.get("table") and fault:
+            yield node["table"], fault
     for held in detail.get("held") or ():
         verdict = held["verdict"]
-        yield (
-            verdict["table"],
-            Cause(
-                event.at,
-                event.build,
-                root=verdict["root"],
-                reach=verdict["cause"] if verdict["cause"] != verdict["root"] else "",
-                test=tests.get(verdict["by"], ""),
-                node=verdict["by_node"],
-                failures=verdict["failures"],
-                waiting=held.get("rows"),
-                query=held.get("query") or "",
-            ),
+        test = tests.get(verdict["by"], {})
+        cause = Cause(
+            event.at,
+            event.build,
+            root=verdict["root"],
+            test=test.get("id", ""),
+            node=verdict["by_node"],
+            failures=verdict["failures"],
         )
+        if verdict["root"] == "not_run_test":  # since what it reads wasn't built either
+            cause = faults.above(*test.get("nodes", ())) or cause
+        reach = verdict["cause"] if verdict["cause"] in ("tied", "scope") else ""
+        rows, query = held.get("rows"), held.get("query") or ""
+        yield verdict["table"], replace(cause, reach=reach, waiting=rows, query=query)
     for table, why in (detail.get("blocked") or {}).items():
         yield table, Cause(event.at, event.build, "blocked", text=why)
+
+
+class _Faults:
+    """What went wrong in a build: nodes that couldn't be built, and tests that failed."""
+
+    def __init__(self, event: Event, report: Mapping[str, Any]) -> None:
+        self.event = event
+        self.nodes = {node["id"]: node for node in report["nodes"]}
+        self.tests = [
+            test
+            for test in report["tests"]
+            if test.get("blocks", True) and test["status"] in ("fail", "error")
+        ]
+
+    def above(self, *ids: str) -> Cause | None:
+        """Return the first fault of nodes, or of those above them."""
+        found = {*ids}.union(*(self.nodes.get(id, {}).get("ancestors") or () for id in ids))
+        for test in self.tests:
+            if test["attached"] in found or (not test["attached"] and found & {*test["nodes"]}):
+                root = "failed_test" if test["status"] == "fail" else "errored_test"
+                node = test["attached"] or next(id for id in test["nodes"] if id in found)
+                return Cause(
+                    self.event.at, self.event.build, root, test["id"], node,
+                    failures=test.get("failures"),
+                )  # fmt: skip
+        for id in sorted(found & self.nodes.keys()):
+            if self.nodes[id]["status"] in ("error", "half done"):
+                return Cause(self.event.at, self.event.build, "not_built", node=id)
+        return None

@@ -58,7 +58,11 @@ def listed(values: Sequence[Any], last: str = "and") -> str:
 def first_sentence(text: str) -> str:
     """Return what a description says first; its grain is for engineers."""
     first = re.split(r"(?<=[.;])\s", text.strip(), maxsplit=1)[0].rstrip(";")
-    return "" if first.lower().startswith("one row per") else first.replace("`", "")
+    return "" if first.lower().startswith("one row per") else _ended(first.replace("`", ""))
+
+
+def _ended(text: str) -> str:
+    return text if not text or text[-1] in ".!?" else f"{text}."
 
 
 def day(at: datetime | date | None, now: datetime) -> str:
@@ -133,6 +137,8 @@ def rule(test: Test) -> str:
         "no_lost_keys": f"Every {column} of {_named(given.get('upstream'))} is here.",
         "is_empty": "Nothing ends up here.",
     }.get(test.kind)
+    if test.of_kind and not told:
+        return first_sentence(test.of_kind)
     return told or f"{human(re.sub(r'^assert_', '', test.kind or test.name)).capitalize()}."
 
 
@@ -154,7 +160,7 @@ def fault(test: Test, failures: int | None, model: Model | None) -> str:
         "accepted_values": f"{count(many, f'value of {column}')} {'is' if one else 'are'} none of "
         f"{listed(test.arguments.get('values') or [], 'and')}",
         "relationships": f"{rows} {has} a {column} that "
-        f"{_named(test.arguments.get('to'))} doesn’t have",
+        f"isn’t in {_named(test.arguments.get('to'))}",
         "accepted_range": f"{rows} {has} a {column} that isn’t {_range(test.arguments)}",
         "no_lost_keys": f"{count(many, noun)} of {_named(test.arguments.get('upstream'))} "
         f"{'is' if one else 'are'} missing",

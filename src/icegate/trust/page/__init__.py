@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
@@ -29,6 +30,7 @@ def render(facts: Facts) -> str:
         "size": words.size,
         "signed": _signed,
         "share": _share,
+        "end": _end,
         "anchor": anchor,
         "chart": lambda points: charts.rows_over_time(points, now),
         "lineage": charts.lineage,
@@ -72,6 +74,11 @@ def _held(facts: Facts) -> list[Finding]:
 
 def _signed(rows: int | None) -> str:
     return "not known" if rows is None else f"{rows:+,}" if rows else "0"
+
+
+def _end(value: Any) -> str:
+    """Return an end of a column's range; of a time the day will do."""
+    return "" if value is None else words.number(value.date() if hasattr(value, "date") else value)
 
 
 def _share(rate: float | None) -> str:
