@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from icegate.trust import words
+from icegate.trust.engineers import last_ran
 from icegate.trust.project import Exposure, Model, Owner, Project, Test
 from icegate.trust.standing import Cause, Past, Standing
 from icegate.trust.tables import Look
@@ -106,15 +107,12 @@ class Answers:
 
     def exposures_of(self, id: str) -> list[Exposure]:
         """Return the exposures that read a model, straight or by others."""
-        found = [e for e in self.project.exposures.values() if id in self._above(e.id)]
+        found = [e for e in self.project.exposures.values() if id in self.project.above(e.id)]
         return sorted(found, key=lambda exposure: exposure.label)
 
     def _is_held(self, answer: Answer) -> bool:
         standing = self.past.tables.get(answer.name)
         return standing is not None and standing.held is not None
-
-    def _above(self, id: str) -> set[str]:
-        return self.project.above(id)
 
     def _all_fine(self, answers: Iterable[Answer]) -> str:
         dates = [answer.data_of for answer in answers if answer.data_of]
@@ -134,36 +132,43 @@ class Answers:
             return NO, f"It can’t be read: {look.error}", None
         if look.kind == "view":
             return self._view(model)
-        failing = self._failing_now(model, standing)
+        failing = self._failing_now(model)
         if failing:
             return NO, failing, self._ran_at()
-        if standing.held:
+        ran_well = self._ran_well(model)
+        if standing.held and not (ran_well and standing.told_at and ran_well > standing.told_at):
             see = self._you_see(standing, look)
             return OLD, f"{self.cause(standing.held, model)}; {see}", standing.held.since
         late = self._late(model, look)
         if late:
             return OLD, late[0], late[1]
-        since = standing.sound_since or self._ran_at()
+        since = ran_well if standing.held else standing.sound_since or ran_well
         if standing.accepted:
-            names = [words.rule(self.project.tests[id]).rstrip(".") for id in standing.accepted
-                     if id in self.project.tests]  # fmt: skip
-            why = f" (“{standing.accepted_why}”)" if standing.accepted_why else ""
-            told = words.listed([f"“{name}”" for name in names]) or "a check that failed"
-            return FAULTS, f"{standing.accepted_by} published it in spite of {told}{why}", since
+            return FAULTS, self._accepted(standing), since
         tests = self.project.tests_of.get(model.id, [])
         if not tests or standing.untested:
             return UNCHECKED, "Nothing checks it" if not tests else "Its checks weren’t run", since
-        return self._fine(tests, standing, look, since)
-
-    def _fine(
-        self, tests: Collection[Test], standing: Standing, look: Look, since: datetime | None
-    ) -> tuple[str, str, datetime | None]:
-        at = standing.checked_at or self._ran_at()
+        at = max(filter(None, [standing.checked_at, ran_well]), default=None)
         if at is None:
             return UNCHECKED, "Its checks weren’t run yet", None
-        many = words.count(len(tests), "check")
         empty = ". It has no rows" if look.rows == 0 else ""
-        return YES, f"{many} passed {words.moment(self._local(at), self.now)}{empty}", since
+        return YES, f"{self._checks(tests)} {words.moment(self._local(at), self.now)}{empty}", since
+
+    def _accepted(self, standing: Standing) -> str:
+        tests = [self.project.tests[id] for id in standing.accepted if id in self.project.tests]
+        names = [f"“{words.rule(test).rstrip('.')}”" for test in tests]
+        why = f" (“{standing.accepted_why}”)" if standing.accepted_why else ""
+        in_spite_of = words.listed(names) or "a check that failed"
+        return f"{standing.accepted_by} published it in spite of {in_spite_of}{why}"
+
+    def _checks(self, tests: Collection[Test]) -> str:
+        """Return how many tests passed, and how many didn't quite."""
+        ended = [last_ran(test, self.project, self.past) for test in tests]
+        warned = sum(ran is not None and ran.status == "warn" for ran in ended)
+        missing = ended.count(None)
+        told = f"{words.count(len(tests) - warned - missing, 'check')} passed"
+        told += f", {warned} warned" if warned else ""
+        return told + (f", {missing} weren’t run" if missing else "")
 
     def _view(self, model: Model) -> tuple[str, str, datetime | None]:
         below = [self.of_table(self.project.models[id]) for id in model.parents
@@ -220,15 +225,35 @@ class Answers:
         hours = words.age(timedelta(hours=promised))
         return f"It last changed {at}, and is promised to be no older than {hours}", due
 
-    def _failing_now(self, model: Model, standing: Standing) -> str:
+    def _failing_now(self, model: Model) -> str:
         """Return what is wrong with the rows that readers have, by dbt's last run."""
-        if standing.published_at and self.past.knows(self.project.run.get("invocation_id")):
-            return ""  # what that run found, the ledger tells
+        if self._is_told(model):
+            return ""
         for test in self.project.tests_of.get(model.id, []):
             result = self.project.results.get(test.id)
             if result and result["status"] == "fail" and test.severity == "error":
                 return words.fault(test, result.get("failures"), model)
         return ""
+
+    def _ran_well(self, model: Model) -> datetime | None:
+        """Return when dbt's last run ended, if all that it has of a model is good.
+
+        The ledger has nothing of a build that changed nothing.
+        """
+        if self._is_told(model):
+            return None
+        tests = [test.id for test in self.project.tests_of.get(model.id, [])]
+        found = [
+            self.project.results[id] for id in [model.id, *tests] if id in self.project.results
+        ]
+        has_run = any(id in self.project.results for id in tests)
+        good = all(result["status"] in ("success", "pass", "warn") for result in found)
+        return self._ran_at() if has_run and good else None
+
+    def _is_told(self, model: Model) -> bool:
+        """Tell whether the ledger has what dbt's last run found of a model: not of its main."""
+        was_build = self.past.knows(self.project.run.get("invocation_id"))
+        return was_build and model.table in self.past.tables
 
     def _ran_at(self) -> datetime | None:
         told = self.project.run.get("generated_at")

@@ -46,6 +46,7 @@ class Standing:
     accepted_by: str = ""
     accepted_why: str = ""
     untested: bool = False
+    told_at: datetime | None = None  # when the ledger last had something on it
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,7 @@ def _ended(
         if table is None or (node["status"] == "skipped" and table not in stays):
             continue
         standing = past.tables.setdefault(table, Standing())
+        standing.told_at = event.at
         if table in stays:
             before = standing.held
             since = before.since if before else event.at

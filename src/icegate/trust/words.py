@@ -32,6 +32,11 @@ def plural(noun: str) -> str:
     return f"{noun}s"
 
 
+def a(noun: str) -> str:
+    """Return a noun with its article."""
+    return f"an {noun}" if noun[:1] in "aeio" else f"a {noun}"
+
+
 def human(name: str) -> str:
     """Return the name of a column as people say it: `net_amount_usd` is `net amount (USD)`."""
     *words, last = re.split(r"_+", name.strip("_").lower())
@@ -159,9 +164,9 @@ def fault(test: Test, failures: int | None, model: Model | None) -> str:
         " or more",
         "accepted_values": f"{count(many, f'value of {column}')} {'is' if one else 'are'} none of "
         f"{listed(test.arguments.get('values') or [], 'and')}",
-        "relationships": f"{rows} {has} a {column} that "
+        "relationships": f"{rows} {has} {a(column)} that "
         f"isn’t in {_named(test.arguments.get('to'))}",
-        "accepted_range": f"{rows} {has} a {column} that isn’t {_range(test.arguments)}",
+        "accepted_range": f"{rows} {has} {a(column)} that isn’t {_range(test.arguments)}",
         "no_lost_keys": f"{count(many, noun)} of {_named(test.arguments.get('upstream'))} "
         f"{'is' if one else 'are'} missing",
     }.get(test.kind)

@@ -1,0 +1,219 @@
+"""What is told of tables that PyIceberg wrote, without Spark."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from released import FIRST, SECOND, THIRD, add, end, make, two_releases
+
+from icegate.catalog import open_catalog
+from icegate.errors import ConfigError
+from icegate.gate.releases import reject
+from icegate.settings import Lake
+from icegate.trust.answers import Answer
+from icegate.trust.facts import Facts, read_facts
+from trust import artifacts
+
+NOW = datetime.now(timezone.utc)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(home=tmp_path / "home", warehouse=tmp_path / "home" / "warehouse", ansi=True)
+
+
+def look(lake: Lake, folder: Path, now: datetime = NOW) -> Facts:
+    return read_facts(lake, folder, "dev", now + timedelta(minutes=1))
+
+
+def the(facts: Facts, title: str) -> Answer:
+    return next(a for a in (*facts.dashboards, *facts.read) if a.title == title)
+
+
+def two_tables(folder: Path, **more: Any) -> None:
+    """Describe `s.a` and `s.b` of ``released``: each with one test, one made of the other."""
+    artifacts.manifest(
+        folder,
+        artifacts.model("s.a", "id", "amount"),
+        artifacts.model("s.b", "id", "amount", depends_on={"nodes": ["model.shop.a"]}),
+        artifacts.check("s.a", "not_null_a"),
+        artifacts.check("s.b", "not_null_b"),
+        **more,
+    )
+
+
+def test_before_dbt_ever_ran(lake: Lake, tmp_path: Path) -> None:
+    facts = look(lake, tmp_path)
+    assert facts.is_empty and "dbt has not run yet" in facts.notices[0]
+
+
+def test_parsed_but_never_built(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    told = the(look(lake, tmp_path), "A")
+    assert (told.said, told.why) == ("No", "It hasn’t been built yet.")
+
+
+def test_held_back_then_rejected(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    two_releases(lake)
+    held = the(look(lake, tmp_path), "A")
+    assert held.said == "Yes, but old" and "you still see the figures of today" in held.why
+    assert held.next.startswith("icegate sql")
+    assert the(look(lake, tmp_path), "B").said == "Yes"
+    reject(lake, THIRD, "dev", "wrong file")
+    assert the(look(lake, tmp_path), "A").said == "Yes"
+
+
+def test_the_day_since_when_stays_while_it_is_held_back(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    two_releases(lake)
+    first = the(look(lake, tmp_path), "A").since
+    add(lake, "s.a", 5, build="dddddddd")
+    end(lake, "dddddddd", a="fail")
+    assert the(look(lake, tmp_path), "A").since == first
+
+
+def test_a_good_build_that_changes_nothing_ends_it(lake: Lake, tmp_path: Path) -> None:
+    """The ledger has nothing of such a build: dbt's own results tell."""
+    two_tables(tmp_path)
+    two_releases(lake)
+    artifacts.results(tmp_path, at="2026-01-01T00:00:00Z", not_null_a="pass")  # from before
+    assert the(look(lake, tmp_path), "A").said == "Yes, but old"
+    artifacts.results(tmp_path, at=(NOW + timedelta(seconds=30)).isoformat(), not_null_a="pass")
+    assert the(look(lake, tmp_path), "A").said == "Yes"
+
+
+def test_never_released(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    make(lake, "s.b")
+    told = the(look(lake, tmp_path), "A")
+    assert told.said == "No"
+
+
+def test_what_a_test_run_finds_on_main(lake: Lake, tmp_path: Path) -> None:
+    """Without the gate, and after `dbt test`: readers have the rows that fail."""
+    two_tables(tmp_path)
+    make(lake, "s.a", "s.b", properties={"write.wap.enabled": "false"})
+    add(lake, "s.a", 1, 2)
+    add(lake, "s.b", 1)
+    artifacts.results(tmp_path, not_null_a="fail", not_null_b="pass")
+    facts = look(lake, tmp_path)
+    assert (the(facts, "A").said, the(facts, "A").why) == ("No", "3 as have no amount.")
+    assert the(facts, "B").said == "Yes"
+    assert facts.tables[0].tests[0].result == "failed"
+
+
+def test_nothing_checks_it(lake: Lake, tmp_path: Path) -> None:
+    artifacts.manifest(tmp_path, artifacts.model("s.a"))
+    make(lake, "s.a")
+    add(lake, "s.a", 1)
+    end(lake, FIRST, a="pass")
+    told = the(look(lake, tmp_path), "A")
+    assert (told.said, told.why) == ("Nobody knows", "Nothing checks it.")
+
+
+def test_a_promise_that_is_broken(lake: Lake, tmp_path: Path) -> None:
+    promised = artifacts.model("s.a", config={"meta": {"fresh_within_hours": 26}})
+    artifacts.manifest(tmp_path, promised, artifacts.check("s.a", "not_null_a"))
+    make(lake, "s.a")
+    add(lake, "s.a", 0)
+    add(lake, "s.a", 1, build=FIRST)
+    end(lake, FIRST, a="pass")
+    assert the(look(lake, tmp_path), "A").said == "Yes"
+    later = the(look(lake, tmp_path, NOW + timedelta(days=3)), "A")
+    assert later.said == "Yes, but old"
+    assert "promised to be no older than 26 hours" in later.why
+
+
+def test_a_dashboard_is_as_good_as_its_worst_table(lake: Lake, tmp_path: Path) -> None:
+    exposure = {
+        **{"unique_id": "exposure.shop.e", "name": "e", "label": "Sales", "type": "dashboard"},
+        **{"owner": {"name": "Ann"}, "depends_on": {"nodes": ["model.shop.a", "model.shop.b"]}},
+    }
+    two_tables(tmp_path, exposures={"exposure.shop.e": exposure})
+    two_releases(lake)
+    facts = look(lake, tmp_path)
+    assert the(facts, "Sales").answer == "old"
+    assert the(facts, "A").dashboards == ("Sales",)
+
+
+def test_a_file_that_is_gone(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    two_releases(lake)
+    location = open_catalog(lake).load_table("s.a").metadata_location
+    Path(location.removeprefix("file://")).unlink()
+    told = the(look(lake, tmp_path), "A")
+    assert told.said == "No" and "It can’t be read" in told.why
+
+
+def test_columns_and_bytes_come_from_metadata(lake: Lake, tmp_path: Path) -> None:
+    columns = {
+        "id": {"name": "id", "description": "The key."},
+        "email": {"name": "email", "config": {"meta": {"pii": "email"}}},
+        "born": {"name": "born", "config": {"meta": {"pii": True}}},
+    }
+    artifacts.manifest(tmp_path, {**artifacts.model("s.people"), "columns": columns})
+    lake.home.mkdir(parents=True)
+    catalog = open_catalog(lake)
+    catalog.create_namespace("s")
+    rows = pa.table({"id": [1, 2, 3, 4], "email": ["a", None, "c", "d"], "born": [1, 2, 3, 4]})
+    table = catalog.create_table("s.people", rows.schema)
+    table.append(rows)
+    table.overwrite(rows.slice(0, 2))
+    (people,) = look(lake, tmp_path).tables
+    id, email, born = people.look.columns
+    assert (id.low, id.high, id.null_rate, id.description) == (1, 2, 0.0, "The key.")
+    assert (email.null_rate, email.low, email.personal) == (0.5, None, "email")
+    assert (born.low, born.high) == (None, None)  # nobody's birthday in a range
+    sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
+    assert people.look.bytes == sum(sizes)
+    first = table.metadata.snapshots[0].summary.additional_properties
+    assert people.look.bytes_of_history == int(first["added-files-size"])
+    assert [rows for _, rows in people.look.over_time][-1] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"metadata": {"dbt_schema_version": "https://x/manifest/v9.json"}}', "manifest/v12"),
+        ('{"metadata"', "it isn't whole"),
+        ("[]", "it isn't whole"),
+    ],
+)
+def test_artifacts_of_another_version(lake: Lake, tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "manifest.json").write_text(text)
+    with pytest.raises(ConfigError) as error:
+        look(lake, tmp_path)
+    assert why in error.value.why and "dbt parse" in error.value.fix
+
+
+def test_json_has_the_same_content(lake: Lake, tmp_path: Path) -> None:
+    from icegate.cli.output import plain
+
+    two_tables(tmp_path)
+    two_releases(lake)
+    facts = look(lake, tmp_path)
+    told = json.loads(json.dumps(plain(facts.to_dict())))
+    assert told["read"][0]["why"] == facts.read[0].why
+    assert {table["look"]["name"] for table in told["tables"]} == {"s.a", "s.b"}
+
+
+def test_a_verdict_that_changed_without_the_data(lake: Lake, tmp_path: Path) -> None:
+    """Only where the heads of all that a test reads are known, and the same."""
+    from icegate.trust.engineers import _changes
+    from icegate.trust.standing import Ran
+
+    def ran(build: str, status: str, *data: int | None) -> Ran:
+        return Ran(NOW, build, status, 0, data)
+
+    one = [ran(FIRST, "pass", 7), ran(SECOND, "fail", 7), ran(THIRD, "fail", 8)]
+    assert [*_changes(one)] == [(one[0], one[1])]
+    assert not [*_changes([ran(FIRST, "pass", 7), ran(SECOND, "fail", 8)])]
+    assert not [*_changes([ran(FIRST, "pass", None), ran(SECOND, "fail", None)])]
+    assert not [*_changes([ran(FIRST, "pass", 7), ran(SECOND, "warn", 7)])]
