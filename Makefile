@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build doctor demo-bad-data test test-fast test-long conformance torture fuzz-audits \
+.PHONY: help setup landing build doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits \
 	lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -44,8 +44,11 @@ test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to 
 test-fast: $(installed) ## run the quick tests, in under 3 minutes
 	$(python) -m pytest -m "not slow and not long" $(two_at_once) $(ARGS)
 
-test-long: $(installed) conformance ## run conformance, servers, and what installs or breaks things, in under 40 minutes
+test-long: $(installed) browser conformance ## run conformance, servers, and what installs or breaks things, in under 40 minutes
 	$(python) -m pytest -m long $(ARGS)
+
+browser: ## get a Chromium for the tests of pages, where there is none and apt is at hand
+	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get -q update && apt-get -q install -y chromium; }
 
 conformance: $(installed) ## run dbt's own suite for adapters, gate off and on; docs/conformance.md lists what isn't clean
 	$(python) -m pytest tests/conformance -n 2 --dist loadscope -p no:cacheprovider
