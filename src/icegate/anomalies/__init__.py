@@ -1,0 +1,1 @@
+"""What is unusual about a table's newest rows, told from its snapshots and manifests."""
