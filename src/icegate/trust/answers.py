@@ -43,6 +43,7 @@ class Answer:
     url: str = ""
     dashboards: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()  # of an exposure: what it reads
+    remark: str = ""  # what is out of the ordinary about rows that passed
     next: str = ""  # the command to go on with, for engineers
 
     @property

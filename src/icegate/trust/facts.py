@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from icegate import pii
+from icegate.anomalies.find import find
+from icegate.anomalies.look import Finding
 from icegate.catalog import CatalogEntry, list_relations
+from icegate.files import LocalFiles
 from icegate.gate import ledger
 from icegate.gate.ledger_rows import ReleaseTable
 from icegate.gate.refs import Metadata
@@ -61,7 +64,7 @@ class TableFacts:
     tests: tuple[TestFacts, ...]
     moved: tuple[Moved, ...]
     description: str
-    anomalies: tuple[Any, ...]
+    anomalies: tuple[Finding, ...]
     above: tuple[str, ...]  # tables and sources that it is made of, by name
     below: tuple[str, ...]  # tables and dashboards that are made of it
     path: str
@@ -129,6 +132,7 @@ class Reading:
         self.metadata: dict[str, Metadata] = {name: found for name, (_, found) in found.items()}
         self.answers = Answers(project, self.past, self.looks, now)
         self.sampler = Sampler(lake, project)
+        self.files = LocalFiles()
         self.sampled = 0
 
     def facts(self, target: str) -> Facts:
@@ -137,6 +141,9 @@ class Reading:
         every = [self.answers.of_table(model) for model in self._sorted()]
         full = self._full(every)
         released = self._released()
+        tables = [self._table(project.models[a.id], a, released) for a in full]
+        remarks = {table.answer.id: table.answer for table in tables}
+        read = map(self.answers.of_table, project.read)
         return Facts(
             made_at=self.now,
             project=project.name,
@@ -146,8 +153,8 @@ class Reading:
             last_build=last.build if last else "",
             last_built_at=last.at.astimezone(self.now.tzinfo) if last else None,
             dashboards=worst_first(map(self.answers.of_exposure, project.shown)),
-            read=worst_first(map(self.answers.of_table, project.read)),
-            tables=tuple(self._table(project.models[a.id], a, released) for a in full),
+            read=worst_first(remarks.get(answer.id, answer) for answer in read),
+            tables=tuple(tables),
             brief=tuple(answer for answer in every if answer not in full),
             engineers=for_engineers(project, self.past, self.looks),
             past=self.past,
@@ -188,21 +195,33 @@ class Reading:
                 tested_columns(model, self.project),
             )
         tests = self.project.tests_of.get(model.id, [])
+        anomalies = self._anomalies(model, metadata)
+        unusual = [finding.sentence for finding in anomalies if finding.status == "unusual"]
         return TableFacts(
-            answer=answer,
+            answer=replace(answer, remark=(unusual or [""])[0]),
             look=look,
             promise=_promise(model),
             tests=tuple(sorted(map(self._test_of(model), tests), key=_worst_first)),
             description=model.description,
-            anomalies=tuple(self._anomalies(metadata)),
+            anomalies=tuple(anomalies),
             moved=tuple(moves(metadata, released.get(name, []))),
             above=tuple(self._names(model.parents)),
             below=tuple(self._names(self.project.children.get(model.id, []))),
             path=model.path,
         )
 
-    def _anomalies(self, metadata: Metadata) -> Iterable[Any]:
-        return ()
+    def _anomalies(self, model: Model, metadata: Metadata) -> list[Finding]:
+        """Return what is out of the ordinary first; of columns only that."""
+        if not metadata.get("snapshots"):
+            return []
+        personal = pii.kinds(model.columns)
+        found = [
+            finding
+            for finding in find(metadata, self.files, table=model.table, now=self.now)
+            if finding.kind != "bounds" or (finding.column or "").lower() not in personal
+        ]
+        shown = [f for f in found if f.status == "unusual" or f.column is None]
+        return sorted(shown, key=lambda finding: finding.status != "unusual")
 
     def _names(self, ids: Iterable[str]) -> Iterable[str]:
         for id in ids:

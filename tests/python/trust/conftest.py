@@ -11,7 +11,6 @@ from gate.gated import GatedProject
 
 from icegate.trust.facts import Facts, read_facts
 
-NOW = datetime.now(timezone.utc)
 PEOPLE = "(1, 'ann@example.com'), (2, 'bob@example.com')"
 
 
@@ -32,8 +31,8 @@ class Shop(GatedProject):
         sql = f"select id, customer_id, cast(amount as int) as amount from values {rows}"
         self.model("gold/fct_orders", f"{sql} as t(id, customer_id, amount)")
 
-    def facts(self, now: datetime = NOW) -> Facts:
-        return read_facts(self.lake, self.folder, "t", now)
+    def facts(self) -> Facts:
+        return read_facts(self.lake, self.folder, "t", datetime.now(timezone.utc))
 
 
 def described() -> dict[str, Any]:
