@@ -55,6 +55,11 @@ CAUSES = (
         "run this again; the table is as it was",
     ),
     Cause(
+        r"references temporary view: \[icegate_hash_key\]",
+        "a view would need the key of `keyed_hash` each time it's read",
+        "make it a table: `materialized: table`",
+    ),
+    Cause(
         r"\[TABLE_OR_VIEW_NOT_FOUND\]",
         "a table or view isn't there",
         "correct its name, or build it; if the gate holds back its first rows, `icegate status` "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from icegate.class_archive import CONF_DIR, java_options, make_archive
 from icegate.errors import IcegateError, JarsError
+from icegate.hash_key import remember
 from icegate.java import find_java
 from icegate.settings import JARS, Lake
 
@@ -106,6 +107,7 @@ def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         session = open_connect(lake, endpoint)
     _quiet_errors()
+    remember(session, lake, is_local=endpoint is None or endpoint.local)
     return session
 
 
@@ -242,9 +244,7 @@ def _launch_conf(lake: Lake) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.warehouse.dir": (lake.home / "spark-warehouse").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.extensions": (
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-        ),
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         # How each statement is told to the user interface, which isn't there.
         "spark.sql.ui.explainMode": "simple",
         # Statements of one run, so that the next run of a warm server needn't compile them again.

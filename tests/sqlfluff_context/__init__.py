@@ -22,3 +22,4 @@ def generate_surrogate_key(field_list: list[str]) -> str:
 
 # sqlfluff loads macros without the name of their package.
 dbt_utils = SimpleNamespace(generate_surrogate_key=generate_surrogate_key)
+dbt = SimpleNamespace(escape_single_quotes=lambda text: text.replace("'", "\\'"))

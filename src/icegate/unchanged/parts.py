@@ -17,6 +17,7 @@ import sqlglot
 
 from icegate.dialect import SPARK, moving_read, table_names, volatile
 from icegate.gate.staging import final_names
+from icegate.hash_key import VIEW, fingerprint
 from icegate.landing import LandingTable, listing
 from icegate.nodes import Macros
 from icegate.settings import Lake, engine_of
@@ -76,7 +77,7 @@ class Parts:
             "code": hashed([node.checksum.checksum, texts]),
             "config": hashed([config, shown if is_shown else []]),
             "variables": hashed(self._variables(named_in)),
-            "environment": hashed(_environment(named_in)),
+            "environment": hashed(self._environment(sql, named_in)),
             "versions": self._versions,
         }
 
@@ -107,7 +108,7 @@ class Parts:
         known = {_name(self._node(parent)) for parent in parents} | {_name(model)}
         files = [f.path for f in map(self._files, parents) if f]
         known |= {f"{kind}.{path}" for path in files for kind in ("parquet", "text")}
-        others = table_names(tree, self.lake.catalog) - known
+        others = table_names(tree, self.lake.catalog) - known - {VIEW}
         if others:
             raise Runs(f"it reads {min(others)}, which is no ref or source of it")
 
@@ -168,12 +169,12 @@ class Parts:
         scopes = [self.variables, *(v for v in self.variables.values() if isinstance(v, dict))]
         return {name: [scope.get(name) for scope in scopes] for name in names}
 
-
-def _environment(texts: list[str]) -> dict[str, str | None]:
-    names = _names("env_var", texts)
-    if names is None:
-        raise Runs("it reads a variable of the environment whose name isn't written out")
-    return {name: os.environ.get(name) for name in names}
+    def _environment(self, sql: str, texts: list[str]) -> dict[str, str | None]:
+        names = _names("env_var", texts)
+        if names is None:
+            raise Runs("it reads a variable of the environment whose name isn't written out")
+        key = {VIEW: fingerprint(self.lake.home)} if VIEW in sql else {}
+        return {**key, **{name: os.environ.get(name) for name in names}}
 
 
 def _names(what: str, texts: list[str]) -> list[str] | None:
