@@ -14,9 +14,9 @@ import pyarrow
 import pyarrow.parquet
 
 from icegate.errors import ConfigError, LandingError
-from icegate.landing import MARKER
+from icegate.landing import MARKER, sha256
 
-Files = dict[str, dict[str, int]]
+Files = dict[str, dict[str, Any]]
 Report = Callable[[Path, int], None]
 
 OUR_FILE = re.compile(rf"[a-z_]+-\d{{5}}\.(jsonl|parquet)|{MARKER}|\..*")
@@ -52,9 +52,10 @@ class DayFolder:
             self._finish(part)
 
     def measure(self) -> None:
-        """Take the bytes of each file into what the marker will say."""
+        """Take bytes and checksum of each file into what the marker will say."""
         for name, entry in self.files.items():
-            entry["bytes"] = (self.path / name).stat().st_size
+            path = self.path / name
+            entry.update(bytes=path.stat().st_size, sha256=sha256(path))
 
     def mark(self) -> None:
         """Write the marker, if there is anything that it may say."""

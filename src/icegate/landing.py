@@ -1,7 +1,8 @@
 """Sources that are files: how they are read, and which of them are ready and whole.
 
-A day's folder is complete when it has a ``_SUCCESS`` marker, which holds the rows and bytes of
-each file: ``{"files": {"orders-00000.jsonl": {"rows": 1700, "bytes": 123456}}}``.
+A day's folder is complete when it has a ``_SUCCESS`` marker, which holds the rows of each file, and
+mostly its bytes and checksum:
+``{"files": {"orders-00000.jsonl": {"rows": 1700, "bytes": 123456, "sha256": "9f86…"}}}``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ MARKER = "_SUCCESS"
 SAMPLE_ROWS = 1_000
 FORMATS = ("json", "parquet")
 WILDCARDS = set("*?[]{}\\")
+Promised = dict[str, dict[str, Any]]  # what a marker says, by file
 TYPE_ALIASES = {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}
 
 
@@ -114,10 +116,10 @@ def new_files(table: LandingTable, loaded: Collection[str]) -> NewFiles:
         if not (day / MARKER).is_file():
             waiting.update([str(day)] if fresh else [])
             continue
-        promised = _read_marker(table, day / MARKER)
-        _check_complete(table, day, promised)
+        promised = read_marker(table, day / MARKER)
+        check_complete(table, day, promised)
         for path in fresh:
-            _check_file(table, path, promised)
+            check_file(table, path, promised)
         files += fresh
     return NewFiles(files, sorted(waiting))
 
@@ -152,9 +154,19 @@ def file_key(path: Path) -> str:
     return "/".join(file_uri(path).split("/")[-2:])
 
 
-def _read_marker(table: LandingTable, marker: Path) -> dict[str, dict[str, int]]:
+def sha256(path: Path) -> str:
+    """Return the checksum of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_marker(table: LandingTable, marker: Path) -> Promised:
+    """Return what a day's marker promises of each file, or raise ``LandingError``."""
     try:
-        files: dict[str, dict[str, int]] = json.loads(marker.read_text())["files"]
+        files: Promised = json.loads(marker.read_text())["files"]
         if all(isinstance(entry["rows"], int) for entry in files.values()):
             return files
         why = "a file in it has no number of rows"
@@ -167,14 +179,16 @@ def _read_marker(table: LandingTable, marker: Path) -> dict[str, dict[str, int]]
     )
 
 
-def _check_complete(table: LandingTable, day: Path, promised: Collection[str]) -> None:
+def check_complete(table: LandingTable, day: Path, promised: Collection[str]) -> None:
+    """Raise ``LandingError`` for a promised file that isn't there."""
     pattern = Path(table.pattern).name
     gone = [n for n in promised if fnmatch(n, pattern) and not (day / n).is_file()]
     if gone:
         raise _refusal(table, day / gone[0], f"{MARKER} promises it, but it isn't there")
 
 
-def _check_file(table: LandingTable, path: Path, promised: dict[str, dict[str, int]]) -> None:
+def check_file(table: LandingTable, path: Path, promised: Promised) -> None:
+    """Raise ``LandingError`` for a file that contradicts its marker or its declared columns."""
     if path.name not in promised:
         raise _refusal(table, path, f"the day's {MARKER} doesn't name it")
     rows, size = promised[path.name]["rows"], promised[path.name].get("bytes")
@@ -184,6 +198,9 @@ def _check_file(table: LandingTable, path: Path, promised: dict[str, dict[str, i
     if size is not None and actual != size:
         kind = "truncated" if actual < size else "longer than promised"
         raise _refusal(table, path, f"{kind}: {actual} bytes, and {MARKER} promises {size}")
+    checksum = promised[path.name].get("sha256")
+    if checksum is not None and sha256(path) != str(checksum).lower():
+        raise _refusal(table, path, f"its SHA-256 isn't the one that {MARKER} promises")
     count = _check_parquet(table, path) if table.format == "parquet" else _check_json(table, path)
     if count != rows:
         raise _refusal(table, path, f"it has {count} rows, and {MARKER} promises {rows}")

@@ -137,7 +137,11 @@ def test_the_marker_agrees_with_the_files(tmp_path: Path) -> None:
         promised = json.loads(marker.read_text())["files"]
         there = {path.name: path for path in marker.parent.iterdir() if path != marker}
         assert promised == {
-            name: {"rows": len(rows_of(path)), "bytes": path.stat().st_size}
+            name: {
+                "rows": len(rows_of(path)),
+                "bytes": path.stat().st_size,
+                "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            }
             for name, path in there.items()
         }
     assert max(len(rows_of(path)) for path in tmp_path.glob("shop/*/orders-*")) == 100

@@ -101,6 +101,12 @@ def rewrite(**columns: Any) -> Callable[[Path], None]:
     return change
 
 
+def promise_another_checksum(path: Path) -> None:
+    told = json.loads((path.parent / "_SUCCESS").read_text())
+    told["files"][path.name]["sha256"] = "0" * 64
+    (path.parent / "_SUCCESS").write_text(json.dumps(told))
+
+
 def bad_marker(text: str) -> Callable[[Path], None]:
     return lambda path: (path.parent / "_SUCCESS").write_text(text) and None
 
@@ -113,6 +119,8 @@ def bad_marker(text: str) -> Callable[[Path], None]:
         ("orders-00000.jsonl", empty, "it is empty"),
         ("products-00000.parquet", empty, "it is empty"),
         ("orders-00000.jsonl", lose_a_line, "it has 2 rows, and _SUCCESS promises 3"),
+        ("orders-00000.jsonl", promise_another_checksum, "its SHA-256 isn't the one that"),
+        ("products-00000.parquet", promise_another_checksum, "its SHA-256 isn't the one that"),
         ("orders-00000.jsonl", rewrite(order_id="1"), "column 'items' is gone"),
         ("orders-00000.jsonl", rewrite(order_id="1", items="x"), "column 'items' is str, not arr"),
         ("orders-00000.jsonl", rewrite(order_id=["1"], items=[]), "'order_id' is list, not string"),

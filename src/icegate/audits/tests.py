@@ -64,7 +64,7 @@ def read_tests(project: Path, patterns: Sequence[str]) -> list[DataTest]:
 
     A name may be a pattern: `unique_*`, `silver.*`. Raises ``ConfigError``.
     """
-    manifest = _manifest(project)
+    manifest = read_manifest(project, "the project's tests")
     found = sorted(_tests(manifest), key=lambda test: (test.model, test.name))
     for pattern in patterns:
         if not any(_matches(test, pattern) for test in found):
@@ -91,13 +91,15 @@ def _matches(test: DataTest, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in test.known_as)
 
 
-def _manifest(project: Path) -> dict[str, Any]:
+def read_manifest(project: Path, wanted: str) -> dict[str, Any]:
+    """Return the manifest that dbt's last command wrote, or raise ``ConfigError``."""
     path = project / os.environ.get("DBT_TARGET_PATH", "target") / "manifest.json"
     try:
-        return json.loads(path.read_text())
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
     except (OSError, ValueError) as error:
         raise ConfigError(
-            "cannot find the project's tests",
+            f"cannot find {wanted}",
             why=f"{path} isn't there, or isn't whole: {error}",
             fix="compile them: `dbt compile`, or any build",
         ) from error

@@ -19,6 +19,7 @@ from icegate.cli.server import server
 from icegate.cli.show import show
 from icegate.cli.sql import sql
 from icegate.cli.tables import tables
+from icegate.cli.wait import wait
 from icegate.errors import IcegateError
 
 app = typer.Typer(
@@ -49,7 +50,7 @@ def _icegate(
 ) -> None: ...
 
 
-for command in (init, doctor, report, tables, show, sql, audit, status, plan, diff, eject):
+for command in (init, doctor, tables, show, sql, audit, status, plan, diff, eject, wait, report):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)
