@@ -69,14 +69,14 @@ def _cadence(look: Look) -> Iterator[Finding]:
 
 def _late(look: Look) -> Iterator[Finding]:
     """Judge how old the newest event was when its rows came."""
-    column = look.settings.column or _event_column(look.metadata)
+    column = look.settings.column or event_column(look.metadata)
     if column is not None:
         series = _series(look, lambda p: (p.at.timestamp() - p.highest[column]) / HOUR)
         how = {"share": 0.25, "least": 1, "sides": ("high",), "column": column}
         yield look.judge("late data", series, partial(words.late, column), "hours", **how)
 
 
-def _event_column(metadata: Metadata) -> str | None:
+def event_column(metadata: Metadata) -> str | None:
     """Return the time column by which a table is partitioned, else the first named `…_at`."""
     times = {f["id"]: f["name"] for f in fields(metadata) if f["type"] in SECONDS}
     specs = metadata.get("partition-specs") or []

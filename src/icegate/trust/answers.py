@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -53,10 +53,20 @@ class Answer:
 
 
 class Answers:
-    """Answers for a project at a time, ``now``, in whose zone all times are told."""
+    """Answers for a project at a time, ``now``, in whose zone all times are told.
 
-    def __init__(self, project: Project, past: Past, looks: dict[str, Look], now: datetime) -> None:
-        self.project, self.past, self.looks, self.now = project, past, looks, now
+    ``when`` returns of which days the rows are that fail a test in a build, `of yesterday`.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        past: Past,
+        looks: Mapping[str, Look],
+        now: datetime,
+        when: Callable[[Test, str], str] = lambda test, build: "",
+    ) -> None:
+        self.project, self.past, self.looks, self.now, self.when = project, past, looks, now, when
         self._known: dict[str, Answer] = {}
 
     def of_table(self, model: Model) -> Answer:
@@ -189,7 +199,7 @@ class Answers:
         if cause.root == "failed_test":
             if test is None:
                 return f"A check of {name} failed"
-            told = words.fault(test, cause.failures, blamed)
+            told = words.fault(test, cause.failures, blamed, self.when(test, cause.build))
             if other and cause.reach in ("tied", "scope"):
                 return f"It is published together with {name}, where {told}"
             is_clear = not other or (blamed is not None and blamed.noun != "row")

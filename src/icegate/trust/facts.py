@@ -130,8 +130,9 @@ class Reading:
         }
         self.looks: dict[str, Look] = {name: look for name, (look, _) in found.items()}
         self.metadata: dict[str, Metadata] = {name: found for name, (_, found) in found.items()}
-        self.answers = Answers(project, self.past, self.looks, now)
-        self.sampler = Sampler(lake, project)
+        self.sampler = Sampler(lake, project, self.metadata)
+        self._days: dict[tuple[str, str], str] = {}
+        self.answers = Answers(project, self.past, self.looks, now, self._when)
         self.files = LocalFiles()
         self.sampled = 0
 
@@ -209,6 +210,14 @@ class Reading:
             below=tuple(self._names(self.project.children.get(model.id, []))),
             path=model.path,
         )
+
+    def _when(self, test: Test, build: str) -> str:
+        """Return of which days the rows are that fail; of the first tests, since it reads data."""
+        known = (test.id, build)
+        if known not in self._days:
+            days = self.sampler.days(test, build) if len(self._days) < SAMPLED else None
+            self._days[known] = words.days(*days, self.now) if days else ""
+        return self._days[known]
 
     def _anomalies(self, model: Model, metadata: Metadata) -> list[Finding]:
         """Return what is out of the ordinary first; of columns only that."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from icegate import pii
+from icegate.anomalies.find import event_column
 from icegate.audits.answer import Prover
 from icegate.audits.rows import Rows
 from icegate.audits.tree import column_names
 from icegate.dialect import to_duckdb
 from icegate.errors import IcegateError
+from icegate.gate.refs import Metadata
 from icegate.settings import Lake
 from icegate.trust.project import Project, Test
 
@@ -44,8 +48,10 @@ class Sample:
 class Sampler:
     """Reads failing rows of tests at a build that waits, or at `main`."""
 
-    def __init__(self, lake: Lake, project: Project) -> None:
-        self.lake, self.project = lake, project
+    def __init__(
+        self, lake: Lake, project: Project, metadata: Mapping[str, Metadata] | None = None
+    ) -> None:
+        self.lake, self.project, self.metadata = lake, project, metadata or {}
         self._provers: dict[str, Prover] = {}
 
     def of(self, test: Test, build: str = "") -> Sample:
@@ -53,18 +59,36 @@ class Sampler:
         if not test.sql:
             return Sample(why_none="dbt didn’t compile this test")
         try:
-            prover = self._prover(build)
-            whole = self._whole_rows(test)
-            asked = prover._asked(whole or test.sql, None, {})
-            tree = asked.resolved
-            names = column_names(tree)
-            tables = {source.table.name: Rows(source, names) for source in asked.sources}
-            rows = prover.duckdb.run(to_duckdb(tree.limit(SHOWN), 0), tables)
+            tree, rows = self._run(self._whole_rows(test) or test.sql, build)
         except IcegateError as error:
             return Sample(why_none=error.why or error.what)
         except Exception:  # only Spark can tell, or DuckDB can't read so much
             return Sample(why_none="only Spark can read them")
         return self._masked(tree, test, rows)
+
+    def days(self, test: Test, build: str = "") -> tuple[date, date] | None:
+        """Return the first and the last day of the rows that fail, where they can be told.
+
+        By the column that the table is partitioned by, else the first that is named `…_at`.
+        """
+        model = self.project.models.get(test.attached or "")
+        metadata = self.metadata.get(model.table.lower(), {}) if model else {}
+        column = event_column(metadata) if metadata.get("schemas") else None
+        sql = column and self._of_model(test, f"min(m.`{column}`) as a, max(m.`{column}`) as b")
+        with suppress(Exception):  # then it isn't said
+            if sql:
+                ((first, last),) = self._run(sql, build)[1]
+                return _day_of(first), _day_of(last)
+        return None
+
+    def _run(self, sql: str, build: str) -> tuple[exp.Select, Any]:
+        """Return the tree of a query and its first rows, or raise what says that only Spark can."""
+        prover = self._prover(build)
+        asked = prover._asked(sql, None, {})
+        tree = asked.resolved
+        names = column_names(tree)
+        tables = {source.table.name: Rows(source, names) for source in asked.sources}
+        return tree, prover.duckdb.run(to_duckdb(tree.limit(SHOWN), 0), tables)
 
     def _whole_rows(self, test: Test) -> str:
         """Return the query of a model's rows whose value fails a test, of one that returns values.
@@ -72,14 +96,20 @@ class Sampler:
         With the columns that name a row, and the first others: by the bare value nobody finds it.
         """
         model = self.project.models.get(test.attached or "")
-        first = OF_VALUES.get(test.kind, "").format(column=test.column)
-        if model is None or not first or not model.columns:
+        if model is None or not model.columns:
             return ""
         keys = [t.column for t in self.project.tests_of.get(model.id, []) if t.kind == "unique"]
         wanted = [*dict.fromkeys([*keys, test.column, *model.columns])][:COLUMNS]
-        named = ", ".join(f"m.`{name}`" for name in wanted)
-        same = f"m.`{test.column}` <=> f.`{first}`"
-        return f"select {named} from {model.table} m left semi join ({test.sql}) f on {same}"
+        return self._of_model(test, ", ".join(f"m.`{name}`" for name in wanted))
+
+    def _of_model(self, test: Test, wanted: str) -> str:
+        """Return a query of the model's rows that fail a test of dbt's own; "" of another test."""
+        model = self.project.models.get(test.attached or "")
+        value = OF_VALUES.get(test.kind, "").format(column=test.column)
+        if model is None or not value or not test.sql:
+            return ""
+        same = f"m.`{test.column}` <=> f.`{value}`"
+        return f"select {wanted} from {model.table} m left semi join ({test.sql}) f on {same}"
 
     def _prover(self, build: str) -> Prover:
         if build not in self._provers:
@@ -113,3 +143,10 @@ def _shown(value: Any, kind: str) -> Any:
         value = pii.masked(value, kind)
     text = value if isinstance(value, str) else None
     return f"{text[: WIDTH - 1]}…" if text is not None and len(text) > WIDTH else value
+
+
+def _day_of(value: Any) -> date:
+    if isinstance(value, datetime):
+        return value.date()
+    assert isinstance(value, date)
+    return value

@@ -83,6 +83,12 @@ def day(at: datetime | date | None, now: datetime) -> str:
     return f"{when.day} {when:%B}" + ("" if when.year == today.year else f" {when.year}")
 
 
+def days(first: date, last: date, now: datetime) -> str:
+    """Return of which days something is: `of yesterday`, `of 3 March to yesterday`."""
+    to = "" if first == last else f" to {day(last, now)}"
+    return f"of {day(first, now)}{to}"
+
+
 def moment(at: datetime | None, now: datetime) -> str:
     """Return a day and the time of it."""
     return f"{day(at, now)}, {at:%H:%M}" if at else "never"
@@ -147,13 +153,14 @@ def rule(test: Test) -> str:
     return told or f"{human(re.sub(r'^assert_', '', test.kind or test.name)).capitalize()}."
 
 
-def fault(test: Test, failures: int | None, model: Model | None) -> str:
+def fault(test: Test, failures: int | None, model: Model | None, when: str = "") -> str:
     """Return what is wrong, as the beginning of a sentence: `3 orders have no customer id`.
 
-    A test's `meta.failing` says it in the author's words: `have a negative amount`.
+    ``when`` is of which days the rows are, `of yesterday`. A test's `meta.failing` says it in the
+    author's words: `have a negative amount`.
     """
     noun, many = (model.noun if model else "row"), failures or 0
-    rows, column = count(many, noun), human(test.column)
+    rows, column = f"{count(many, noun)} {when}".strip(), human(test.column)
     one = many == 1
     if test.meta.get("failing"):
         return f"{rows} {test.meta['failing']}"
