@@ -27,7 +27,7 @@ def test_a_good_build_and_then_one_that_is_held_back(shop: Shop) -> None:
     bad = answers(shop.facts())
     see = f"2 orders have no amount; you still see the figures of today, {at}."
     assert bad["Orders"] == f"Yes, but old: {see}"
-    assert bad["Revenue by day"] == f"Yes, but old: Because of “Orders”: {see}"
+    assert bad["Revenue by day"] == f"Yes, but old: {see}"
     where = "It is published together with “Orders”, where"
     assert bad["Customers"] == f"Yes, but old: {where} {see}"
 
