@@ -11,7 +11,7 @@ from icegate.trust.project import Model, Project, Test
 from icegate.trust.standing import PASSED, Past, Ran
 from icegate.trust.tables import Look
 
-SLOWEST = 10
+SHOWN = 200  # tests whose cost is listed
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Engineers:
 
     proofs: str  # 130 by metadata, 5 by scan (spark)
     seconds: float  # of all tests of the last run
-    slowest: tuple[Cost, ...]
+    costs: tuple[Cost, ...]  # the slowest first
+    more: int  # tests that aren't among them
     flaky: tuple[Finding, ...]
     never_fail: tuple[Finding, ...]
     untested: tuple[Finding, ...]
@@ -66,7 +67,8 @@ def for_engineers(project: Project, past: Past, looks: Mapping[str, Look]) -> En
     return Engineers(
         proofs=counted(filter(None, (cost.proof for cost in costs)), ", "),
         seconds=round(sum(cost.seconds for cost in costs), 2),
-        slowest=tuple(costs[:SLOWEST]),
+        costs=tuple(costs[:SHOWN]),
+        more=max(0, len(costs) - SHOWN),
         flaky=tuple(_flaky(project, past)),
         never_fail=tuple(_never_fail(project, looks)),
         untested=tuple(_untested(project)),

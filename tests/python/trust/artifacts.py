@@ -36,10 +36,10 @@ def model(table: str, *columns: str, **more: Any) -> dict[str, Any]:
 
 
 def check(table: str, name: str, kind: str = "not_null", **more: Any) -> dict[str, Any]:
-    """Return the node of a test, of the column `amount`."""
+    """Return the node of a table's one test, of the column `amount`, as ``released`` calls it."""
     owner = f"model.shop.{table.partition('.')[2]}"
     return {
-        **{"unique_id": f"test.shop.{name}", "resource_type": "test", "package_name": "shop"},
+        **{"unique_id": f"test.{owner}", "resource_type": "test", "package_name": "shop"},
         **{"name": name, "column_name": "amount", "attached_node": owner, "meta": {}},
         "test_metadata": {"name": kind, "kwargs": {"column_name": "amount"}},
         "depends_on": {"nodes": [owner]},
@@ -62,10 +62,10 @@ def manifest(folder: Path, *nodes: dict[str, Any], **more: Any) -> None:
 
 
 def results(folder: Path, at: str = "2026-11-23T06:00:00Z", **statuses: str) -> None:
-    """Write what the last run said of tests, by name: of rows that readers have."""
+    """Write what the last run said of the tests of tables: of rows that readers have."""
     found = [
         {
-            **{"unique_id": f"test.shop.{name}", "status": status, "execution_time": 0.1},
+            **{"unique_id": f"test.model.shop.{name}", "status": status, "execution_time": 0.1},
             **{"failures": 3 if status == "fail" else 0, "adapter_response": {}},
         }
         for name, status in statuses.items()

@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from released import FIRST, SECOND, THIRD, add, end, make, two_releases
+from released import FIRST, SECOND, THIRD, add, end, make, report, request, two_releases
 
 from icegate.catalog import open_catalog
 from icegate.errors import ConfigError
-from icegate.gate.releases import reject
+from icegate.gate.publish import finish
+from icegate.gate.releases import publish, reject
+from icegate.gate.report import Node, Report
+from icegate.gate.rollback import rollback
 from icegate.settings import Lake
 from icegate.trust.answers import Answer
 from icegate.trust.facts import Facts, read_facts
@@ -82,10 +85,90 @@ def test_a_good_build_that_changes_nothing_ends_it(lake: Lake, tmp_path: Path) -
     """The ledger has nothing of such a build: dbt's own results tell."""
     two_tables(tmp_path)
     two_releases(lake)
-    artifacts.results(tmp_path, at="2026-01-01T00:00:00Z", not_null_a="pass")  # from before
+    artifacts.results(tmp_path, at="2026-01-01T00:00:00Z", a="pass")  # from before
     assert the(look(lake, tmp_path), "A").said == "Yes, but old"
-    artifacts.results(tmp_path, at=datetime.now(timezone.utc).isoformat(), not_null_a="pass")
+    artifacts.results(tmp_path, at=datetime.now(timezone.utc).isoformat(), a="pass")
     assert the(look(lake, tmp_path), "A").said == "Yes"
+
+
+def test_a_person_publishes_it_in_spite_of_a_test(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    two_releases(lake)
+    publish(lake, THIRD, "dev", {}, ["not_null_a"], "the day was a holiday")
+    told = the(look(lake, tmp_path), "A")
+    assert told.said == "Yes, but with known faults"
+    assert "published it in spite of “Every row has a value for amount” (“the day" in told.why
+    add(lake, "s.a", 9, build="dddddddd")
+    end(lake, "dddddddd", a="pass")
+    assert the(look(lake, tmp_path), "A").said == "Yes"
+
+
+def test_after_a_rollback_it_is_old_until_the_next_release(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    two_releases(lake)
+    rollback(lake, 1, ["s.b"], "dev", dry_run=False)
+    told = the(look(lake, tmp_path), "B")
+    assert told.said == "Yes, but old" and "went back to release 1" in told.why
+    add(lake, "s.b", 9, build="dddddddd")
+    end(lake, "dddddddd", b="pass")
+    assert the(look(lake, tmp_path), "B").said == "Yes"
+
+
+def test_a_test_that_could_not_run(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    make(lake, "s.a")
+    add(lake, "s.a", 0)
+    add(lake, "s.a", 1, build=FIRST)
+    end(lake, FIRST, a="error")
+    told = the(look(lake, tmp_path), "A")
+    assert told.said == "Yes, but old" and told.why.startswith("A check of “A” couldn’t be run;")
+
+
+def test_what_dbt_skips_is_old_for_the_reason_above_it(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    make(lake, "s.a", "s.b")
+    add(lake, "s.a", 0)
+    add(lake, "s.b", 0)
+    add(lake, "s.a", 1, build=FIRST)
+    found = report({"s.a": "fail"})
+    below = Node("model.shop.b", "b", "skipped", "s.b", ("model.shop.a",))
+    finish(lake, Report({**found.nodes, below.id: below}, found.tests), request(FIRST))
+    told = the(look(lake, tmp_path), "B")
+    assert told.said == "Yes, but old" and told.why.startswith("1 a has no amount;")
+
+
+def test_failing_rows_are_whole_and_masked(lake: Lake, tmp_path: Path) -> None:
+    """Those on the branch of the build, found by the value that the test returns."""
+    personal = {"id": {"name": "id"}, "amount": {"name": "amount", "meta": {"pii": "text"}}}
+    three = "select amount as from_field from s.a where amount in ('3', '4')"
+    known = artifacts.check("s.a", "not_null_a", "relationships", compiled_code=three)
+    artifacts.manifest(tmp_path, {**artifacts.model("s.a"), "columns": personal}, known)
+    two_releases(lake)
+    (check,) = look(lake, tmp_path).tables[0].tests
+    assert check.result == "failed"
+    assert check.sample.columns == ("amount", "id")
+    assert sorted(check.sample.rows) == [("•••", 3), ("•••", 4)]
+
+
+def test_values_of_a_query_are_masked_where_it_reads_personal_data(
+    lake: Lake, tmp_path: Path
+) -> None:
+    personal = {"amount": {"name": "amount", "meta": {"pii": "text"}}}
+    grouped = "select amount as value, count(*) as n from s.a group by amount having count(*) = 1"
+    own = artifacts.check("s.a", "not_null_a", "mine", compiled_code=grouped)
+    artifacts.manifest(tmp_path, {**artifacts.model("s.a"), "columns": personal}, own)
+    two_releases(lake)
+    sample = look(lake, tmp_path).tables[0].tests[0].sample
+    assert set(sample.rows) == {("•••", 1)}
+
+
+def test_rows_that_only_spark_can_read_are_said_to_be(lake: Lake, tmp_path: Path) -> None:
+    odd = artifacts.check(
+        "s.a", "not_null_a", "mine", compiled_code="select soundex(amount) from s.a"
+    )
+    artifacts.manifest(tmp_path, artifacts.model("s.a", "id"), odd)
+    two_releases(lake)
+    assert look(lake, tmp_path).tables[0].tests[0].sample.why_none == "only Spark can read them"
 
 
 def test_never_released(lake: Lake, tmp_path: Path) -> None:
@@ -101,7 +184,7 @@ def test_what_a_test_run_finds_on_main(lake: Lake, tmp_path: Path) -> None:
     make(lake, "s.a", "s.b", properties={"write.wap.enabled": "false"})
     add(lake, "s.a", 1, 2)
     add(lake, "s.b", 1)
-    artifacts.results(tmp_path, not_null_a="fail", not_null_b="pass")
+    artifacts.results(tmp_path, a="fail", b="pass")
     facts = look(lake, tmp_path)
     assert (the(facts, "A").said, the(facts, "A").why) == ("No", "3 as have no amount.")
     assert the(facts, "B").said == "Yes"

@@ -97,7 +97,7 @@ def test_before_anything_was_built() -> None:
 def test_an_empty_table(lake, tmp_path: Path) -> None:
     two_tables(tmp_path)
     make(lake, "s.a", "s.b")
-    artifacts.results(tmp_path, not_null_a="pass", not_null_b="pass")
+    artifacts.results(tmp_path, a="pass", b="pass")
     assert "It has no rows" in Tags(render(look(lake, tmp_path))).text
 
 
