@@ -16,7 +16,7 @@ from icegate.audits.answer import Prover
 from icegate.audits.rows import Rows
 from icegate.audits.tree import column_names
 from icegate.dialect import to_duckdb
-from icegate.errors import IcegateError
+from icegate.errors import GateError
 from icegate.gate.refs import Metadata
 from icegate.settings import Lake
 from icegate.trust.project import Project, Test
@@ -60,8 +60,8 @@ class Sampler:
             return Sample(why_none="dbt didn’t compile this test")
         try:
             tree, rows = self._run(self._whole_rows(test) or test.sql, build)
-        except IcegateError as error:
-            return Sample(why_none=error.why or error.what)
+        except GateError as error:  # what the build had is gone
+            return Sample(why_none=error.why)
         except Exception:  # only Spark can tell, or DuckDB can't read so much
             return Sample(why_none="only Spark can read them")
         return self._masked(tree, test, rows)
