@@ -70,7 +70,8 @@ class Look:
 
     def too_little(self, kind: Kind, have: int, column: str | None = None) -> Finding:
         """Return that nothing can be said yet."""
-        sentence = words.too_little(kind, have, self.settings.min_history, column)
+        need = 1 if kind == "schema" else self.settings.min_history
+        sentence = words.too_little(kind, have, need, column)
         return self.finding(kind, "not enough history", sentence, column=column)
 
     def judge(
@@ -85,7 +86,7 @@ class Look:
         last, value = series[-1] if series else (None, None)
         same, weekly = ([], False) if column else self._of_weekday(earlier, last)
         values = [v for _, v in (same if weekly else earlier)][-self.settings.window :]
-        if last is None or value is None or len(values) < self.settings.min_history:
+        if last is None or value is None or len(values) < max(1, self.settings.min_history):
             return self.too_little(kind, len(values), column)
         range_ = usual(values, self.settings.threshold, how["share"], how["least"])
         for _, seen in [] if weekly else same:  # may be the first of many like it

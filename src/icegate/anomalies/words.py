@@ -17,7 +17,8 @@ WHAT = {
 def too_little(kind: str, have: int, need: int, column: str | None) -> str:
     """Say that nothing can be said yet."""
     of = f" in {column}" if column else ""
-    return f"It's too early to say {WHAT[kind]}{of}: {have} of {need} earlier loads tell of it."
+    loads = "earlier load tells" if need == 1 else "earlier loads tell"
+    return f"It's too early to say {WHAT[kind]}{of}: {have} of {need} {loads} of it."
 
 
 def volume(

@@ -62,6 +62,7 @@ class _Auditor:
 
     def result(self, test: Any) -> dict[str, Any]:
         """Return what `--json` prints of a test."""
+        from icegate.anomalies.as_test import asked_again
         from icegate.audits.answer import Left
         from icegate.audits.tests import ON_SPARK, not_compiled
         from icegate.explain import explain
@@ -70,10 +71,11 @@ class _Auditor:
         try:
             if not test.sql:
                 raise not_compiled(test)
-            found = self.prover.answer(test.sql)
+            sql = asked_again(test.sql, self.lake, self.points)
+            found = self.prover.answer(sql)
             if isinstance(found, Left):
                 tried, proof = found.tried, ON_SPARK
-                row = self._on_spark(test.sql)
+                row = self._on_spark(sql)
                 self.prover.learn(found, row[0])
             else:
                 _, row, proof, tried = found

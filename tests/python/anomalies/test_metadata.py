@@ -261,6 +261,7 @@ def test_schema() -> None:
     made.metadata["current-schema-id"] = 0
     (found,) = find(made.metadata, kinds=["schema"])
     assert found.status == "not enough history"
+    assert found.sentence.endswith("whether the columns changed: 0 of 1 earlier load tells of it.")
     made.commit(on_day(0), 5)
     assert find(made.metadata, kinds=["schema"])[0].status == "not enough history"
     made.commit(on_day(1), 5)

@@ -47,7 +47,7 @@ class Gate:
         self.build: Build | None = None
         self.gated: dict[str, str] = {}  # unique id -> schema.table
         self._held = ExitStack()  # the build's locks, and what guards its tables
-        self._rehearsal = ""  # the option that makes it one
+        self.rehearsal = ""  # the option that makes it one
         self._earlier: list[Report] = []  # of the build that `dbt retry` goes on with
         self._quarantined: dict[str, int] = {}
         self._session: Any = None  # whose writes go to the branch
@@ -73,7 +73,7 @@ class Gate:
         if rows:
             self._quarantined[table] = self._quarantined.get(table, 0) + rows
         name = self.build.name if self.build else get_invocation_id()[:8]
-        return "" if self._rehearsal else name
+        return "" if self.rehearsal else name
 
     def stage(self, model: dict[str, Any]) -> None:
         """Build a node's table or view beside the one that readers see, from here on.
@@ -177,9 +177,9 @@ class Gate:
         if Gate.running is not None:
             with suppress(Exception):  # its session may be gone
                 Gate.running._leave()
-        self._task, self._rehearsal, self._quarantined = task, of_dbt.rehearsal(task), {}
-        name = "" if self._rehearsal else os.environ.get("ICEGATE_RELEASE", "")
-        retried = "" if self._rehearsal or name else of_dbt.retried_invocation()
+        self._task, self.rehearsal, self._quarantined = task, of_dbt.rehearsal(task), {}
+        name = "" if self.rehearsal else os.environ.get("ICEGATE_RELEASE", "")
+        retried = "" if self.rehearsal or name else of_dbt.retried_invocation()
         if not self.adapter.config.credentials.gate or not (name or retried or of_dbt.writes(task)):
             return
         check_target(self.adapter.embedded_lake)
@@ -226,9 +226,9 @@ class Gate:
         )
         lake, report = self.adapter.embedded_lake, report_of(task, self.gated)
         try:
-            if self._rehearsal:
+            if self.rehearsal:
                 discard(lake, build.name)
-                return of_dbt.tell_at_end(of_dbt.rehearsed(self._rehearsal, report))
+                return of_dbt.tell_at_end(of_dbt.rehearsed(self.rehearsal, report))
             if build.named:
                 outcome = record(lake, report, request)
             else:

@@ -11,6 +11,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
+from icegate.anomalies.as_test import as_sql
 from icegate.gate.refs import WAP_ENABLED
 from icegate.landing import file_uri, new_files
 from icegate.tables import changes, constraints, model_checks, schema
@@ -176,6 +177,12 @@ class Tables:
             logger.warning(f"landing day={day} skipped: it has no _SUCCESS marker yet")
         files = ",\n    ".join(literal(file_uri(path)) for path in found.files)
         return f"_metadata.file_path in (\n    {files}\n)" if files else "false"
+
+    @as_dbt_error()
+    def anomalies(self, table: Any, **asked: Any) -> str:
+        """Return the SQL of a test that metadata answers."""
+        lake, gate = self.adapter.embedded_lake, self.adapter.gate()
+        return as_sql(lake, table, gate, asked, logger.info)
 
     def check_format(self, model: str, file_format: str) -> None:
         """Raise for a file format in a catalog that makes Iceberg tables of everything."""
