@@ -23,10 +23,11 @@ from icegate.trust.answers import YES, Answer, Answers, worst_first
 from icegate.trust.engineers import Engineers, for_engineers, last_ran, tested_columns
 from icegate.trust.project import Model, Project, Test, read_project
 from icegate.trust.samples import Sample, Sampler
-from icegate.trust.standing import PASSED, Past, replay
+from icegate.trust.standing import Past, replay
 from icegate.trust.tables import Look, Moved, look_at, moves, with_columns
 
 FULL = 300  # tables that get a part of their own; of more, those with a finding or readers
+SAID = {"pass": "passed", "warn": "warned", "fail": "failed"}
 SAMPLED = 20  # failing tests whose rows are read
 
 STANDINS = (
@@ -246,18 +247,19 @@ class Reading:
             ran = last_ran(test, self.project, self.past)
             if ran is None:
                 return TestFacts(test.name, words.rule(test), "not run", test.severity == "error")
-            failed = ran.status not in PASSED or (ran.status == "warn")
+            failed = ran.status != "pass" and bool(ran.failures)
+            early = [] if failed else test.judged("not enough history")
             return TestFacts(
                 test.name,
                 words.rule(test),
-                {"pass": "passed", "warn": "warned", "fail": "failed"}.get(ran.status, "not run"),
+                "not enough history" if early else SAID.get(ran.status, "not run"),
                 test.severity == "error",
                 ran.failures,
-                words.fault(test, ran.failures, model) if failed and ran.failures else "",
+                words.fault(test, ran.failures, model) if failed else "".join(early[:1]),
                 ran.at.astimezone(self.now.tzinfo),
                 ran.proof,
                 ran.seconds,
-                self._sample(test, ran.build) if failed and ran.failures else None,
+                self._sample(test, ran.build) if failed and not test.judged("unusual") else None,
                 f"icegate audit {ran.build} --select {test.name}" if failed else "",
             )
 
@@ -284,5 +286,5 @@ def _promise(model: Model) -> str:
 
 
 def _worst_first(test: TestFacts) -> tuple[int, str]:
-    order = ("failed", "not run", "warned", "passed")
+    order = ("failed", "not run", "warned", "not enough history", "passed")
     return order.index(test.result), test.says

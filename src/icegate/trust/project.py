@@ -48,6 +48,10 @@ class Test:
     where: str
     of_kind: str = ""  # what the project says of all tests of this kind
 
+    def judged(self, status: str) -> list[str]:
+        """Return what a test of anomalies found, of a status: sentences, as its SQL has them."""
+        return re.findall(rf"^-- {status}: (.*)$", self.sql, re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Model:

@@ -159,6 +159,8 @@ def fault(test: Test, failures: int | None, model: Model | None, when: str = "")
     ``when`` is of which days the rows are, `of yesterday`. A test's `meta.failing` says it in the
     author's words: `have a negative amount`.
     """
+    if judged := test.judged("unusual"):
+        return judged[0].rstrip(".")
     noun, many = (model.noun if model else "row"), failures or 0
     rows, column = f"{count(many, noun)} {when}".strip(), human(test.column)
     one = many == 1

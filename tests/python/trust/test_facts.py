@@ -171,6 +171,23 @@ def test_rows_that_only_spark_can_read_are_said_to_be(lake: Lake, tmp_path: Path
     assert look(lake, tmp_path).tables[0].tests[0].sample.why_none == "only Spark can read them"
 
 
+def test_not_enough_history_is_no_pass(lake: Lake, tmp_path: Path) -> None:
+    early = "-- not enough history: It's too early to say.\nselect '' as kind where false"
+    odd = "-- unusual: 9 rows came on Monday.\nselect 'volume' as kind"
+    artifacts.manifest(
+        tmp_path,
+        artifacts.model("s.a"),
+        artifacts.model("s.b"),
+        artifacts.check("s.a", "a", "volume_anomaly", compiled_code=early),
+        artifacts.check("s.b", "b", "volume_anomaly", compiled_code=odd),
+    )
+    make(lake, "s.a", "s.b")
+    artifacts.results(tmp_path, a="pass", b="fail")
+    a, b = (table.tests[0] for table in look(lake, tmp_path).tables)
+    assert (a.result, a.fault) == ("not enough history", "It's too early to say.")
+    assert (b.result, b.fault, b.sample) == ("failed", "9 rows came on Monday", None)
+
+
 def test_never_released(lake: Lake, tmp_path: Path) -> None:
     two_tables(tmp_path)
     make(lake, "s.b")
