@@ -36,15 +36,18 @@ def remember(session: Any, lake: Lake, *, is_local: bool) -> None:
     _homes[session] = lake.home if is_local else None
 
 
-def offer(session: Any, sql: str) -> None:
-    """Give a session the view of the key, where a statement names it; or raise ``ConfigError``."""
-    if VIEW not in sql:
-        return
-    with _lock:
-        key = read(_homes.get(session))
-        if _offered.get(session) != key:
-            session.createDataFrame([(key,)], "value string").createOrReplaceTempView(VIEW)
-            _offered[session] = key
+def with_key(session: Any, sql: str) -> str:
+    """Return a statement; where it names the view of the key, the session has it from now on.
+
+    Raises ``ConfigError`` where there is no key.
+    """
+    if VIEW in sql:
+        with _lock:
+            key = read(_homes.get(session))
+            if _offered.get(session) != key:
+                session.createDataFrame([(key,)], "value string").createOrReplaceTempView(VIEW)
+                _offered[session] = key
+    return sql
 
 
 def read(home: Path | None) -> str:

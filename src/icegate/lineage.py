@@ -79,6 +79,25 @@ class Lineage:
             self._ways[to] = self._find_way(to)
         return self._ways[to]
 
+    def personal(self, sql: str, parents: list[str]) -> dict[str, str] | None:
+        """Return each column of a query with the kind of its personal data, "" for none.
+
+        None where the query can't be followed.
+        """
+        try:
+            found = self._traced(sql, [id for id in parents if id in self._nodes], "")
+        except Exception:  # as of a model
+            return None
+        return None if ANY in found else {name: self._kind(of) for name, of in found.items()}
+
+    def _kind(self, origins: set[Origin]) -> str:
+        """Return the kind of what personal data a value tells, `text` if of more than one."""
+        near = {origin: self.said(origin) for origin in origins}
+        ways = ([o, *self.way(*o)] for o, said in near.items() if said is not False)
+        told = (next((s for s in map(self.said, way) if s), "") for way in ways)
+        kinds_told = {"text" if said is True else str(said) for said in told} - {""}
+        return kinds_told.pop() if len(kinds_told) == 1 else "text" if kinds_told else ""
+
     def said(self, of: Origin) -> Any:
         """Return what the YAML says of a column: the kind of personal data, false, or nothing."""
         named = {name.lower(): c for name, c in self._nodes[of.node].columns.items()}
@@ -112,7 +131,7 @@ class Lineage:
         if getattr(node, "language", "sql") == "python":
             return self._by_name(node)
         try:
-            return self._traced(node)
+            return self._traced(self._code(node), self._parents(node), id)
         except Exception:  # whatever it is: what can't be followed counts as passing on everything
             return {ANY: {o for parent in self._parents(node) for o in self._all(parent)}}
 
@@ -133,15 +152,16 @@ class Lineage:
         is_whole = node.config.get("enforce_schema")
         return {n: o for n, o in passed.items() if n in listed or not is_whole}
 
-    def _traced(self, node: Any) -> Origins:
-        sql = self._code(node)
-        for id in self._parents(node):
+    def _traced(self, sql: str, parents: list[str], own: str) -> Origins:
+        for id in parents:
             files = self._files(id)
             sql = sql.replace(files.render(), name_of(self._nodes[id])) if files else sql
         tree = _with_ephemeral_names(sqlglot.parse_one(sql, dialect=SPARK)).transform(_unmasked)
+        if not isinstance(tree, exp.Query) or not all(s.alias_or_name for s in tree.selects):
+            raise ValueError("only Spark knows how a column is named")
         read = {name_in(table): table for table in tables_in(tree)}
         ids = {name: self._named[name] for name in read if name in self._named}
-        ids = {name: id for name, id in ids.items() if id != node.unique_id}
+        ids = {name: id for name, id in ids.items() if id != own}
         schema: dict[str, Any] = {}
         for name, id in ids.items():
             named = dict.fromkeys(self.columns(id), "string")

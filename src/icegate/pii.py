@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 HIDDEN = "•••"  # always three, so that it doesn't tell how long the value is
@@ -31,6 +31,22 @@ def declared(column: Mapping[str, Any]) -> Any:
     return {**(column.get("meta") or {}), **(config.get("meta") or {})}.get("pii")
 
 
+def of_table(manifest: Mapping[str, Any], table: str) -> dict[str, str]:
+    """Return the kind of personal data in each column of `schema.table` that has some.
+
+    ``manifest`` is dbt's. A quarantine has the columns of its model. In a table that no node has,
+    like one that isn't published yet, a column counts where its name does in any node.
+    """
+    nodes = {f"{n['schema']}.{n.get('alias')}": kinds(n["columns"]) for n in _tables(manifest)}
+    anywhere = {name: kind for found in nodes.values() for name, kind in found.items()}
+    return nodes.get(table.removesuffix("__quarantine"), anywhere)
+
+
+def _tables(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    written = ("model", "seed", "snapshot")
+    return (n for n in manifest["nodes"].values() if n["resource_type"] in written)
+
+
 def masked(value: Any, kind: str) -> Any:
     """Return what people may see of a value: too little to find the value, or its length, by it.
 
@@ -41,6 +57,17 @@ def masked(value: Any, kind: str) -> Any:
         return None
     text = str(value).strip()
     return FORMS.get(kind, _hide)(text) if text else ""
+
+
+def masked_sql(value: str, kind: str) -> str:
+    """Return SQL that shows of a value at most what ``masked`` does.
+
+    It is text, whatever the value is: null stays null, an id shows its end, and all else is hidden.
+    """
+    text = f"trim(string({value}))"
+    is_id = f"when {text} rlike '^[0-9A-Za-z_-]{{{LEAST_TO_KEEP_TWO},}}$' "
+    end = f"{is_id}then concat('{HIDDEN}', right({text}, 2)) " if kind == "id" else ""
+    return f"case when {value} is null then null when {text} = '' then '' {end}else '{HIDDEN}' end"
 
 
 def _hide(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from icegate.cli.common import Grid, Line, Opened, Shown, find_entry, on_lake
-from icegate.errors import IcegateError
+from icegate.errors import ConfigError, IcegateError
 from icegate.gate.refs import MAIN, head
 from icegate.tables.layout import as_terms, partition_fields, sort_fields
 from icegate.tables.metadata import columns, moment, view_version
@@ -25,6 +25,7 @@ def show(
     at: Opened,
     table: Annotated[str, typer.Argument(help="A table or view, as in `silver.curated_orders`.")],
     rows: Annotated[int, typer.Option(min=0, help="Sample rows to print.")] = 5,
+    unmasked: Annotated[bool, typer.Option("--unmasked", help="Show personal data.")] = False,
 ) -> Shown:
     """Show a table's columns, partitioning, snapshots and some rows."""
     from icegate.catalog import list_relations, read_metadata
@@ -33,9 +34,11 @@ def show(
     metadata = read_metadata(entry)
     facts = view_facts(metadata) if entry.kind == "view" else table_facts(metadata)
     facts = {"table": entry.full_name, "kind": entry.kind, **facts}
+    notes = []
     if entry.kind == "table":
-        facts["sample"] = _sample(at.lake, entry.full_name, rows)
-    return Shown(facts, [*_blocks(facts)])
+        facts["sample"] = sample = _sample(at.lake, entry.full_name, rows)
+        notes = [] if unmasked or not sample["rows"] else [*_mask(sample, at, entry.full_name)]
+    return Shown(facts, [*_blocks(facts)], notes=notes)
 
 
 def table_facts(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -114,6 +117,26 @@ def _sample(lake: Lake, name: str, rows: int) -> dict[str, Any]:
     except IcegateError as error:  # the metadata is still worth showing
         return {"columns": [], "rows": [], "error": error.why}
     return {"columns": result.columns, "rows": result.named_rows, "error": None}
+
+
+def _mask(sample: dict[str, Any], at: Opened, name: str) -> Iterator[str]:
+    """Mask the personal data in a sample; yield what there is to say of it."""
+    from icegate.audits.tests import read_manifest
+    from icegate.pii import masked, of_table
+
+    try:
+        found = of_table(read_manifest(at.project, "what is personal data"), name)
+    except ConfigError:
+        yield "nothing is masked: what is personal data isn't known before `dbt parse`"
+        return
+    kinds = {column: found.get(column.lower()) for column in sample["columns"]}
+    sample["masked"] = [column for column, kind in kinds.items() if kind]
+    sample["rows"] = [
+        {c: masked(value, kind) if (kind := kinds.get(c)) else value for c, value in row.items()}
+        for row in sample["rows"]
+    ]
+    if sample["masked"]:
+        yield f"masked: {', '.join(sample['masked'])}; `--unmasked` shows them"
 
 
 def _blocks(facts: dict[str, Any]) -> Iterator[str | Line | Grid]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from icegate.errors import ConfigError, did_you_mean
+from icegate.pii import kinds, masked_sql
 from icegate.tables.state import quote, unquote_name
 
 SOURCE, DEST = "DBT_INTERNAL_SOURCE", "DBT_INTERNAL_DEST"
@@ -28,6 +29,7 @@ class MergePlan:
         self.columns = [quote(name) for name in written]
         self.batch_columns = [quote(name) for name in self.batch]
         self.keys = [quote(name) for name in self._keys(as_list(arg_dict.get("unique_key")))]
+        self.shown_keys = shown(self.keys, model)
         self.predicates = as_list(arg_dict.get("incremental_predicates"))
         self.update = self._update_columns(written)
         self.delete_unmatched = self._delete_unmatched()
@@ -148,6 +150,13 @@ def is_duplicate(keys: list[str], null_safe: bool) -> str:
     """Return the condition for a key that `dbt_key_rows` rows have; null meets nothing."""
     known = [] if null_safe else [f"{key} is not null" for key in keys]
     return " and ".join(["dbt_key_rows > 1", *known])
+
+
+def shown(keys: list[str], model: dict[str, Any]) -> list[str]:
+    """Return select items that show the values of keys to people, without personal data."""
+    personal = kinds(model.get("columns") or {})
+    found = ((key, personal.get(unquote_name(key).lower())) for key in keys)
+    return [f"{masked_sql(key, kind)} as {key}" if kind else key for key, kind in found]
 
 
 def quoted(name: str) -> str:

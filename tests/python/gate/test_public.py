@@ -59,6 +59,7 @@ LEAKS = {
     "literal": "select contact as c, 'icegate: masked' as note from {{ ref('contacts') }}",
     "default": "select coalesce('icegate: masked', contact) as c from {{ ref('contacts') }}",
     "spelled_out": "select email as c from {{ target.schema }}.people",
+    "through_no_name": "select `upper(contact)` as c from {{ ref('unnamed') }}",
     "through_ephemeral": "select c from {{ ref('fleeting') }}",
     "through_python": "select id, contact as c from {{ ref('by_python') }}",
     "through_snapshot": "select contact as c from {{ ref('history') }}",
@@ -89,6 +90,7 @@ def shop(project: DbtProject) -> DbtProject:
     project.write("models/people.sql", PEOPLE)
     project.write("models/contacts.sql", CONTACTS)
     project.write("models/zones.sql", "select phone as zone from {{ ref('contacts') }}")
+    project.write("models/unnamed.sql", "select upper(contact) from {{ ref('contacts') }}")
     project.write(
         "models/fleeting.sql",
         "{{ config(materialized='ephemeral') }} select city as c from {{ ref('people') }}",

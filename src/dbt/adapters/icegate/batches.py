@@ -13,8 +13,9 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.explain import whole_text
+from icegate.hash_key import with_key
 from icegate.tables import windows
-from icegate.tables.merge_plan import Columns, MergePlan, as_list, is_duplicate, quoted
+from icegate.tables.merge_plan import Columns, MergePlan, as_list, is_duplicate, quoted, shown
 
 logger = AdapterLogger("Icegate")
 
@@ -70,7 +71,7 @@ class Batches:
         handler = self.adapter.connections.exception_handler(sql)
         with self._all_doubled_keys(batch, model), handler, handle.work.running():
             handle.held.append(view)
-            session.sql(sql).localCheckpoint(eager=True).createOrReplaceTempView(view)
+            session.sql(with_key(session, sql)).localCheckpoint().createOrReplaceTempView(view)
 
     def write(self, sql: str, batch: Any, model: dict[str, Any]) -> Any:
         """Run a write, and again from its start when another writer got in between."""
@@ -95,17 +96,17 @@ class Batches:
             if DOUBLED not in said[0]:
                 raise
             with suppress(DbtRuntimeError):  # such as a server that is gone by now
-                found = self._doubled_keys(batch, model["config"])
+                found = self._doubled_keys(batch, model)
                 said[1] = f"why: {found}" if found else said[1]  # rows may be drawn anew
             raise DbtRuntimeError("\n  ".join(said)) from error
 
-    def _doubled_keys(self, batch: Any, config: dict[str, Any]) -> str:
-        keys = [quoted(key) for key in as_list(config["unique_key"])]
+    def _doubled_keys(self, batch: Any, model: dict[str, Any]) -> str:
+        keys = [quoted(key) for key in as_list(model["config"]["unique_key"])]
         names = ", ".join(keys)
-        doubled = is_duplicate(keys, bool(config.get("null_safe_keys")))
+        doubled = is_duplicate(keys, bool(model["config"].get("null_safe_keys")))
         rows = self.adapter.execute(
             "select count(*) as dbt_key_rows, "
-            f"to_json(struct({names}), map('ignoreNullFields', 'false')) "
+            f"to_json(struct({', '.join(shown(keys, model))}), map('ignoreNullFields', 'false')) "
             f"from {batch} group by {names} having {doubled} "
             f"order by 1 desc, {names} limit {SHOWN + 1}",
             fetch=True,

@@ -21,7 +21,7 @@ from dbt.adapters.icegate.credentials import IcegateMethod
 from icegate.errors import IcegateError
 from icegate.explain import explain
 from icegate.gate.writes import settled
-from icegate.hash_key import offer
+from icegate.hash_key import with_key
 from icegate.session import cancel, start_session
 
 logger = AdapterLogger("Icegate")
@@ -95,9 +95,8 @@ class SessionCursor(SparkConnectionWrapper):
         if bindings:
             sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
         self._rows = self._frame = None
-        offer(self.session, sql)
         with self.work.running(), settled(sql):
-            self._frame = self.session.sql(sql.strip().rstrip(";"))
+            self._frame = self.session.sql(with_key(self.session, sql.strip().rstrip(";")))
 
     def fetchall(self) -> list[Row]:
         if self._rows is None:

@@ -29,7 +29,7 @@ from icegate.gate.store import edit
 from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
 from icegate.nodes import gated_tables
-from icegate.public import check_public
+from icegate.public import Personal
 from icegate.session import running_session
 from icegate.tables.changes import Change
 
@@ -51,7 +51,7 @@ class Gate:
         self._earlier: list[Report] = []  # of the build that `dbt retry` goes on with
         self._quarantined: dict[str, int] = {}
         self._session: Any = None  # whose writes go to the branch
-        self._task: Any = None
+        self.personal = Personal()
 
     def holds(self, model: dict[str, Any]) -> bool:
         """Tell whether a node writes to the branch of the running build."""
@@ -60,7 +60,7 @@ class Gate:
     @as_dbt_error()
     def begin_node(self, node: Any) -> ExitStack:
         """Hold what a node needs while it writes its table, until that is closed."""
-        check_public(node, self._task, self.adapter.Relation)
+        self.personal.check(node)
         held = ExitStack()
         table = self.gated.get(getattr(node, "unique_id", ""))
         if self.build is not None and table is not None:
@@ -177,7 +177,8 @@ class Gate:
         if Gate.running is not None:
             with suppress(Exception):  # its session may be gone
                 Gate.running._leave()
-        self._task, self.rehearsal, self._quarantined = task, of_dbt.rehearsal(task), {}
+        self.personal = Personal(task, self.adapter.Relation)
+        self.rehearsal, self._quarantined = of_dbt.rehearsal(task), {}
         name = "" if self.rehearsal else os.environ.get("ICEGATE_RELEASE", "")
         retried = "" if self.rehearsal or name else of_dbt.retried_invocation()
         if not self.adapter.config.credentials.gate or not (name or retried or of_dbt.writes(task)):

@@ -46,7 +46,7 @@
         {{ plan.is_duplicate }},
         raise_error(concat(
             {{ icegate_literal(what ~ '\n  why: ') }}, dbt_key_rows, ' rows have the key ',
-            to_json(struct({{ keys }}), map('ignoreNullFields', 'false')), {{ icegate_literal('\n  fix: ' ~ fix) }}
+            to_json(struct({{ plan.shown_keys | join(', ') }}), map('ignoreNullFields', 'false')), {{ icegate_literal('\n  fix: ' ~ fix) }}
         )),
         true
     )
