@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from icegate.trust import words
-from icegate.trust.engineers import last_ran
+from icegate.trust.engineers import EARLY, MISSING, last_ran, result
 from icegate.trust.project import Exposure, Model, Owner, Project, Test
 from icegate.trust.standing import Cause, Past, Standing
 from icegate.trust.tables import Look
@@ -174,77 +175,10 @@ class Answers:
 
     def _checks(self, tests: Collection[Test]) -> str:
         """Return how many tests passed, and how many didn't quite."""
-        ended = [(test, last_ran(test, self.project, self.past)) for test in tests]
-        missing = sum(ran is None for _, ran in ended)
-        warned = sum(ran is not None and ran.status == "warn" for _, ran in ended)
-        early = sum(
-            ran is not None and ran.status == "pass" and bool(test.judged("not enough history"))
-            for test, ran in ended
-        )
-        told = f"{words.count(len(tests) - missing - warned - early, 'check')} passed"
-        told += f", {warned} warned" if warned else ""
-        told += f", {early} can’t tell yet" if early else ""
-        return told + (f", {missing} weren’t run" if missing else "")
-
-    def _is_held(self, answer: Answer) -> bool:
-        standing = self.past.tables.get(answer.name)
-        return standing is not None and standing.held is not None
-
-    def _all_fine(self, answers: Iterable[Answer]) -> str:
-        dates = [answer.data_of for answer in answers if answer.data_of]
-        if not dates:
-            return ""
-        return (
-            f"All that it reads passed its checks. Figures of {words.moment(min(dates), self.now)}."
-        )
-
-    def _table(self, model: Model) -> tuple[str, str, datetime | None]:
-        """Return the answer, why, and since when."""
-        look = self.looks.get(model.table.lower())
-        standing = self.past.tables.get(model.table, Standing())
-        if look is None:
-            return NO, self._not_there(standing), standing.held.since if standing.held else None
-        if look.error:
-            return NO, f"It can’t be read: {look.error}", None
-        if look.kind == "view":
-            return self._view(model)
-        failing = self._failing_now(model)
-        if failing:
-            return NO, failing, self._ran_at()
-        ran_well = self._ran_well(model)
-        if standing.held and not (ran_well and standing.told_at and ran_well > standing.told_at):
-            see = self._you_see(standing, look)
-            return OLD, f"{self.cause(standing.held, model)}; {see}", standing.held.since
-        late = self._late(model, look)
-        if late:
-            return OLD, late[0], late[1]
-        since = ran_well if standing.held else standing.sound_since or ran_well
-        if standing.accepted:
-            return FAULTS, self._accepted(standing), since
-        tests = self.project.tests_of.get(model.id, [])
-        if not tests or standing.untested:
-            return UNCHECKED, "Nothing checks it" if not tests else "Its checks weren’t run", since
-        at = max(filter(None, [standing.checked_at, ran_well]), default=None)
-        if at is None:
-            return UNCHECKED, "Its checks weren’t run yet", None
-        empty = ". It has no rows" if look.rows == 0 else ""
-        return YES, f"{self._checks(tests)} {words.moment(self._local(at), self.now)}{empty}", since
-
-    def _accepted(self, standing: Standing) -> str:
-        tests = [self.project.tests[id] for id in standing.accepted if id in self.project.tests]
-        names = [f"“{words.rule(test).rstrip('.')}”" for test in tests]
-        why = f" (“{standing.accepted_why}”)" if standing.accepted_why else ""
-        in_spite_of = words.listed(names) or "a check that failed"
-        return f"{standing.accepted_by} published it in spite of {in_spite_of}{why}"
-
-    def _checks(self, tests: Collection[Test]) -> str:
-        """Return how many tests passed, and how many didn't quite."""
-        ended = [last_ran(test, self.project, self.past) for test in tests]
-        warned = sum(ran is not None and ran.status == "warn" for ran in ended)
-        missing = ended.count(None)
-        told = f"{words.count(len(tests) - warned - missing, 'check')} passed"
-        told += f", {warned} warned" if warned else ""
-        return told + (f", {missing} weren’t run" if missing else "")
+        ended = Counter(result(t, last_ran(t, self.project, self.past)) for t in tests)
+        more = {"warned": "warned", EARLY: "can’t tell yet", MISSING: "weren’t run"}
+        parts = [f"{ended[how]} {said}" for how, said in more.items() if ended[how]]
+        return ", ".join([f"{words.count(ended['passed'], 'check')} passed", *parts])
 
     def _view(self, model: Model) -> tuple[str, str, datetime | None]:
         below = [self.of_table(self.project.models[id]) for id in model.parents

@@ -11,6 +11,8 @@ from icegate.trust.project import Model, Project, Test
 from icegate.trust.standing import PASSED, Past, Ran
 from icegate.trust.tables import Look
 
+ENDED = {"pass": "passed", "warn": "warned", "fail": "failed"}
+EARLY, MISSING = "not enough history", "not run"
 SHOWN = 200  # tests whose cost is listed
 
 
@@ -88,6 +90,14 @@ def last_ran(test: Test, project: Project, past: Past) -> Ran | None:
     proof = (result.get("adapter_response") or {}).get("proof") or ""
     status, took = str(result["status"]).replace("runtime ", ""), result["execution_time"]
     return Ran(at, "", status, result.get("failures"), (), proof, round(took, 3))
+
+
+def result(test: Test, ran: Ran | None) -> str:
+    """Return how a test ended, in words; without enough history for an answer it's no pass."""
+    if ran is None:
+        return MISSING
+    is_early = ran.status == "pass" and bool(test.judged(EARLY))
+    return EARLY if is_early else ENDED.get(ran.status, MISSING)
 
 
 def _costs(project: Project, past: Past) -> Iterator[Cost]:

@@ -20,14 +20,21 @@ from icegate.gate.store import StoredTable
 from icegate.settings import Lake
 from icegate.trust import words
 from icegate.trust.answers import YES, Answer, Answers, worst_first
-from icegate.trust.engineers import Engineers, for_engineers, last_ran, tested_columns
+from icegate.trust.engineers import (
+    EARLY,
+    MISSING,
+    Engineers,
+    for_engineers,
+    last_ran,
+    result,
+    tested_columns,
+)
 from icegate.trust.project import Model, Project, Test, read_project
 from icegate.trust.samples import Sample, Sampler
 from icegate.trust.standing import Past, replay
 from icegate.trust.tables import Look, Moved, look_at, moves, with_columns
 
 FULL = 300  # tables that get a part of their own; of more, those with a finding or readers
-SAID = {"pass": "passed", "warn": "warned", "fail": "failed"}
 SAMPLED = 20  # failing tests whose rows are read
 
 STANDINS = (
@@ -245,15 +252,16 @@ class Reading:
     def _test_of(self, model: Model) -> Callable[[Test], TestFacts]:
         def told(test: Test) -> TestFacts:
             ran = last_ran(test, self.project, self.past)
+            ended, blocks = result(test, ran), test.severity == "error"
             if ran is None:
-                return TestFacts(test.name, words.rule(test), "not run", test.severity == "error")
+                return TestFacts(test.name, words.rule(test), ended, blocks)
             failed = ran.status != "pass" and bool(ran.failures)
-            early = [] if failed else test.judged("not enough history")
+            early = test.judged(EARLY) if ended == EARLY else []
             return TestFacts(
                 test.name,
                 words.rule(test),
-                "not enough history" if early else SAID.get(ran.status, "not run"),
-                test.severity == "error",
+                ended,
+                blocks,
                 ran.failures,
                 words.fault(test, ran.failures, model) if failed else "".join(early[:1]),
                 ran.at.astimezone(self.now.tzinfo),
@@ -286,5 +294,5 @@ def _promise(model: Model) -> str:
 
 
 def _worst_first(test: TestFacts) -> tuple[int, str]:
-    order = ("failed", "not run", "warned", "not enough history", "passed")
+    order = ("failed", MISSING, "warned", EARLY, "passed")
     return order.index(test.result), test.says
