@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from icegate.cli.app import app as look
 from icegate.cli.audit import audit
 from icegate.cli.build import build
 from icegate.cli.doctor import doctor
@@ -50,7 +51,8 @@ def _icegate(
 ) -> None: ...
 
 
-for command in (init, doctor, tables, show, sql, audit, status, plan, diff, eject, wait, report):
+VIEWS = (tables, show, sql, audit, status, plan, diff, report, look)
+for command in (init, doctor, *VIEWS, eject, wait):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)

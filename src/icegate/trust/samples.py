@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -19,7 +19,7 @@ from icegate.dialect import to_duckdb
 from icegate.errors import GateError
 from icegate.gate.refs import Metadata
 from icegate.settings import Lake
-from icegate.trust.project import Project, Test
+from icegate.trust.project import Model, Project, Test
 
 if TYPE_CHECKING:
     from icegate.audits.points import Point
@@ -54,12 +54,12 @@ class Sampler:
         self.lake, self.project, self.metadata = lake, project, metadata or {}
         self._provers: dict[str, Prover] = {}
 
-    def of(self, test: Test, build: str = "") -> Sample:
+    def of(self, test: Test, build: str = "", most: int = SHOWN) -> Sample:
         """Return some of the rows that fail a test, as the build has them."""
         if not test.sql:
             return Sample(why_none="dbt didn’t compile this test")
         try:
-            tree, rows = self._run(self._whole_rows(test) or test.sql, build)
+            tree, rows = self._run(self._whole_rows(test) or test.sql, build, most)
         except GateError as error:  # what the build had is gone
             return Sample(why_none=error.why)
         except Exception:  # only Spark can tell, or DuckDB can't read so much
@@ -81,14 +81,14 @@ class Sampler:
                 return _day_of(first), _day_of(last)
         return None
 
-    def _run(self, sql: str, build: str) -> tuple[exp.Select, Any]:
+    def _run(self, sql: str, build: str, most: int = SHOWN) -> tuple[exp.Select, Any]:
         """Return the tree of a query and its first rows, or raise what says that only Spark can."""
         prover = self._prover(build)
         asked = prover._asked(sql, None, {})
         tree = asked.resolved
         names = column_names(tree)
         tables = {source.table.name: Rows(source, names) for source in asked.sources}
-        return tree, prover.duckdb.run(to_duckdb(tree.limit(SHOWN), 0), tables)
+        return tree, prover.duckdb.run(to_duckdb(tree.limit(most), 0), tables)
 
     def _whole_rows(self, test: Test) -> str:
         """Return the query of a model's rows whose value fails a test, of one that returns values.
@@ -122,19 +122,32 @@ class Sampler:
         return self._provers[build]
 
     def _masked(self, tree: exp.Select, test: Test, rows: Any) -> Sample:
-        """Mask values of columns with personal data.
-
-        A column that no model has by this name is masked where the query reads personal data at
-        all: `accepted_values` has it as `value_field`.
-        """
         read = [self.project.models[id] for id in test.reads if id in self.project.models]
-        kinds = {name: kind for model in read for name, kind in pii.kinds(model.columns).items()}
-        known = {name.lower() for model in read for name in model.columns}
-        unknown = UNKNOWN if kinds.keys() & column_names(tree) else ""
         names = [item.alias_or_name for item in tree.expressions]
-        masks = [kinds.get(n.lower(), "" if n.lower() in known else unknown) for n in names]
-        shown = (tuple(map(_shown, row, masks)) for row in rows)
-        return Sample(tuple(names), tuple(shown))
+        return masked_rows(names, rows, read, column_names(tree))
+
+
+def masked_rows(
+    names: Sequence[str],
+    rows: Iterable[tuple[Any, ...]],
+    models: Iterable[Model],
+    asked: Collection[str] | None = None,
+) -> Sample:
+    """Return rows of models with the values masked of columns that hold personal data.
+
+    A column that no model has by this name is masked where the query, which names the columns
+    ``asked``, reads personal data at all: `accepted_values` has it as `value_field`. Without
+    ``asked`` they are whole rows, whose other columns nobody has described.
+    """
+    read = [*models]
+    kinds = {name: kind for model in read for name, kind in pii.kinds(model.columns).items()}
+    known = {name.lower() for model in read for name in model.columns}
+    if asked is None:
+        unknown = "text" if kinds else ""
+    else:
+        unknown = UNKNOWN if kinds.keys() & asked else ""
+    masks = [kinds.get(n.lower(), "" if n.lower() in known else unknown) for n in names]
+    return Sample(tuple(names), tuple(tuple(map(_shown, row, masks)) for row in rows))
 
 
 def _shown(value: Any, kind: str) -> Any:
