@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from icegate.dbt_process import build, options, run
+from icegate.dbt_process import build, options, run, tell
 from icegate.errors import IcegateError
 from icegate.settings import lake_from_target, load_target
 from packages import Choice, choose_packages
@@ -42,6 +42,9 @@ def run_dbt(
         environ, lake = choice.environment(os.environ), lake_from_target(target, project_dir)
         gated = command == "build" and target.get("gate")
         exit_code = build(lake, dbt_args, environ) if gated else run(dbt_args, environ)
+        if command in BUILDING:
+            known = options(dbt_args)
+            tell(known.project_dir, known.profiles_dir, known.target, environ)
         if exit_code == 0 and command in BUILDING and target.get("host") is None:
             print(f"\ntables:  {lake.warehouse}\ncatalog: {lake.catalog_db}")
             print(f"look at them: {_near(Path(sys.executable).parent / 'icegate')} tables")

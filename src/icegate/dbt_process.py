@@ -15,6 +15,8 @@ from icegate.settings import Lake
 # `python -m dbt.cli.main` warns of an import that it does itself.
 DBT = (sys.executable, "-c", "from dbt.cli.main import cli; cli(prog_name='dbt')")
 ATTEMPTS = 3
+STDERR = 2
+TELL_S = 60  # to read what became of a build, and to tell people of it
 
 
 def run(args: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
@@ -22,8 +24,7 @@ def run(args: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     # In a session of its own dbt gets Ctrl-C once, from here, and not from the terminal too:
     # on the second one it gives up without cleaning up.
     dbt = subprocess.Popen([*DBT, *args], env=dict(environ), start_new_session=True)
-    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, lambda number, _: dbt.send_signal(number))
+    _pass_signals_to(dbt)
     exit_code = dbt.wait()
     return exit_code if exit_code >= 0 else 128 - exit_code
 
@@ -42,6 +43,39 @@ def build(lake: Lake, args: Sequence[str], environ: Mapping[str, str] = os.envir
         kept = (f"--{name.replace('_', '-')}={value}" for name, value in given if value)
         exit_code = run(["retry", *kept], environ)
     return exit_code
+
+
+def tell(
+    project_dir: object,
+    profiles_dir: object,
+    target: object,
+    environ: Mapping[str, str] = os.environ,
+) -> None:
+    """Run `icegate notify` where a channel is set, for ``TELL_S`` seconds at most.
+
+    In a process of its own, and with what it says on the error output: whatever becomes of it,
+    the command that it follows ends as it would have.
+    """
+    if not any(value and name.startswith("ICEGATE_CHANNEL") for name, value in environ.items()):
+        return
+    given = {"project-dir": project_dir, "profiles-dir": profiles_dir, "target": target}
+    options = [f"--{name}={value}" for name, value in given.items() if value]
+    command = [sys.executable, "-m", "icegate.cli.main", "notify", *options]
+    sys.stdout.flush()
+    try:
+        telling = subprocess.Popen(command, env=dict(environ), stdout=STDERR)
+        _pass_signals_to(telling)
+        telling.wait(TELL_S)
+    except OSError as error:
+        print(f"nobody was told: {error}", file=sys.stderr)
+    except subprocess.TimeoutExpired:
+        telling.kill()
+        print(f"not everybody was told within {TELL_S} seconds", file=sys.stderr)
+
+
+def _pass_signals_to(process: subprocess.Popen[bytes]) -> None:
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop, lambda number, _: process.send_signal(number))
 
 
 def _blocked(lake: Lake) -> list[str]:

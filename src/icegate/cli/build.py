@@ -16,4 +16,6 @@ def build(context: typer.Context) -> None:
     known = dbt_process.options(context.args)
     project, profiles = (Path(d) if d else None for d in (known.project_dir, known.profiles_dir))
     at = Opened(project, profiles, known.target)
-    raise typer.Exit(dbt_process.build(at.lake, ["build", *context.args]))
+    exit_code = dbt_process.build(at.lake, ["build", *context.args])
+    dbt_process.tell(known.project_dir, known.profiles_dir, known.target)
+    raise typer.Exit(exit_code)

@@ -156,8 +156,15 @@ def publish(
             fix='add --reason "…"',
         )
     outcome = releases.publish(at.lake, name, at.target, at.keys, accept or [], reason)
+    _tell(at)
     code = 1 if outcome.held or outcome.blocked else 0
     return Shown(asdict(outcome), [describe(outcome).strip("\n")], code)
+
+
+def _tell(at: Opened) -> None:
+    from icegate.dbt_process import tell
+
+    tell(at.project_dir, at.profiles_dir, at.wanted)
 
 
 @release.command()
@@ -167,6 +174,7 @@ def reject(at: Opened, name: Name, reason: Reason = "") -> Shown:
     from icegate.gate import releases
 
     dropped = releases.reject(at.lake, name, at.target, reason)
+    _tell(at)
     line = f"rejected build {dropped.name}: dropped from {', '.join(dropped.tables)}"
     return Shown(asdict(dropped), [line])
 
@@ -183,6 +191,8 @@ def rollback(
     from icegate.gate.rollback import rollback as go_back
 
     made, moved = go_back(at.lake, number, tables or [], at.target, dry_run=dry_run)
+    if not dry_run:
+        _tell(at)
     done = f"release {made} {'would be' if dry_run else 'is'} what release {number} had"
     nothing = f"nothing to do: main has what release {number} had"
     return Shown(

@@ -57,10 +57,21 @@ class Proof:
     tables: str  # JSON: how many rows failed, and what the tables were
 
 
+@dataclass(frozen=True)
+class Told:
+    """What people at a channel were last told: one row of `icegate.told`."""
+
+    at: datetime
+    channel: str  # its name and a hash, as its URL is a secret
+    state: str  # JSON: what wasn't as it should be, by unique id
+
+
 ROWS: dict[str, Any] = {
     "releases": Event,
     "release_tables": ReleaseTable,
     "proofs": Proof,
     "made": Made,
+    "told": Told,
 }
-KEYS = {"proofs": "question", "made": "table_name"}  # of these the last row of each stays
+# Of these the last row of each key stays.
+KEYS = {"proofs": "question", "made": "table_name", "told": "channel"}

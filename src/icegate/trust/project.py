@@ -6,11 +6,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from icegate import pii
 from icegate.errors import ConfigError
 
 VERSIONS = {"manifest": "v12", "run-results": "v6"}  # the shapes that are read here
@@ -25,7 +26,7 @@ class Owner:
 
     name: str = ""
     email: str = ""
-    channel: str = ""  # where to tell them: a URL of apprise, or a name for one
+    channel: str = ""  # where to tell them: the name of a channel, never its URL
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def read_project(folder: Path) -> Project | None:
     return Project(
         name=own,
         models=models,
-        tests={n["unique_id"]: _test(n, manifest["macros"]) for n in tests},
+        tests={n["unique_id"]: _test(n, models, manifest["macros"]) for n in tests},
         exposures={id: _exposure(e) for id, e in manifest["exposures"].items()},
         sources={id: f"{s['source_name']}.{s['name']}" for id, s in manifest["sources"].items()},
         results={result["unique_id"]: result for result in ran["results"]},
@@ -216,6 +217,7 @@ def _model(
 ) -> Model:
     meta = {**(node.get("meta") or {}), **(node["config"].get("meta") or {})}
     group = owners.get(node["config"].get("group") or node.get("group") or "", Owner())
+    group = replace(group, channel=str(meta.get("channel") or group.channel))
     return Model(
         id=node["unique_id"],
         name=node["name"],
@@ -246,13 +248,16 @@ def _owner(told: Any, meta: Mapping[str, Any] | None = None) -> Owner:
     owner = told if isinstance(told, dict) else {"name": str(told)}
     email = owner.get("email") or ""
     channel = (meta or {}).get("channel") or owner.get("channel") or ""
-    return Owner(owner.get("name") or "", email if isinstance(email, str) else email[0], channel)
+    address = email if isinstance(email, str) else email[0]
+    return Owner(owner.get("name") or "", address, str(channel))
 
 
-def _test(node: dict[str, Any], macros: Mapping[str, Any]) -> Test:
+def _test(node: dict[str, Any], models: Mapping[str, Model], macros: Mapping[str, Any]) -> Test:
     told, config = node.get("test_metadata") or {}, node["config"]
     macro = macros.get(f"macro.{node['package_name']}.test_{told.get('name')}") or {}
     arguments = {k: v for k, v in (told.get("kwargs") or {}).items() if k != "model"}
+    model = models.get(node.get("attached_node") or "")
+    arguments = _without_values(arguments, pii.kinds(model.columns) if model else {})
     return Test(
         id=node["unique_id"],
         name=node["name"],
@@ -268,6 +273,16 @@ def _test(node: dict[str, Any], macros: Mapping[str, Any]) -> Test:
         where=config.get("where") or "",
         of_kind=" ".join((macro.get("description") or "").split()),
     )
+
+
+def _without_values(arguments: dict[str, Any], personal: Mapping[str, str]) -> dict[str, Any]:
+    """Hide arguments that may be somebody's data: values of a personal column, and SQL on one."""
+    sql = str(arguments.get("expression") or "").lower()
+    hidden = {"expression"} if {*re.findall(r"\w+", sql)} & personal.keys() else set()
+    if str(arguments.get("column_name") or "").lower() in personal:
+        hidden |= {"expression", "min_value", "max_value", "values"} & arguments.keys()
+    masks = {name: [pii.HIDDEN] if name == "values" else pii.HIDDEN for name in hidden}
+    return arguments | masks
 
 
 def _exposure(node: dict[str, Any]) -> Exposure:
