@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build app doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits \
+.PHONY: help setup landing build app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits \
 	lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -34,6 +34,12 @@ build: $(installed) landing ## build and test bronze, silver and gold; ARGS='--s
 
 app: $(installed) ## look at releases, rows and tests in the browser; ARGS='--port …'
 	@$(python) -m icegate.cli.main app $(ARGS)
+
+report: $(installed) elementary-report ## make the pages on tables and tests: target/trust.html, and elementary's own
+	@$(python) -m icegate.cli.main report
+
+elementary-report: $(installed)
+	@$(python) python_jobs/report.py
 
 doctor: $(installed) ## look for what is missing or doesn't fit, with the fix
 	@$(python) -m icegate.cli.main doctor

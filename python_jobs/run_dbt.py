@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from edr import leave_out
 from icegate.dbt_process import build, options, run, tell
 from icegate.errors import IcegateError
 from icegate.settings import lake_from_target, load_target
@@ -40,6 +41,8 @@ def run_dbt(
         )
         _announce(choice)
         environ, lake = choice.environment(os.environ), lake_from_target(target, project_dir)
+        if command in ("build", "run") and not (target.get("host") or choice.standins_because):
+            dbt_args = [*dbt_args, *leave_out(dbt_args, project_dir, lake)]
         gated = command == "build" and target.get("gate")
         exit_code = build(lake, dbt_args, environ) if gated else run(dbt_args, environ)
         if command in BUILDING:

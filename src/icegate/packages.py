@@ -66,6 +66,15 @@ def versions_below(folder: Path) -> dict[str, str]:
     return {str(project.get("name")): str(project.get("version")) for project in projects}
 
 
+def standins_in(config: Any) -> tuple[str, ...]:
+    """Return the packages, each as `name version`, that a dbt run config takes stand-ins for."""
+    path = getattr(config, "packages_install_path", "")
+    if path != "standins":
+        return ()
+    found = versions_below(Path(config.project_root) / path)
+    return tuple(f"{name} {version}" for name, version in found.items())
+
+
 def _read_mapping(path: Path) -> dict[str, Any]:
     """Read a YAML mapping; a file that is missing or half-written counts as empty."""
     try:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import json
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
+from hub import VERSIONS, Hub
 
 import packages
 from icegate import dbt_process
@@ -21,63 +17,6 @@ from icegate.errors import PackagesError
 REPOSITORY = Path(__file__).parents[2]
 RUN_DBT = REPOSITORY / "python_jobs" / "run_dbt.py"
 NO_HUB = "http://127.0.0.1:9/"  # the port `discard`, where nothing listens
-VERSIONS = {"dbt_utils": "1.4.1", "elementary": "0.25.1"}
-OWNERS = {"dbt_utils": "dbt-labs", "elementary": "elementary-data"}
-
-
-def tarball(name: str, version: str) -> bytes:
-    """Make what a code host serves for a release: one folder, with the package in it."""
-    text = f"name: {name}\nversion: '{version}'\n".encode()
-    folder, entry = (tarfile.TarInfo(f"{name}-{version}{end}") for end in ("", "/dbt_project.yml"))
-    folder.type, entry.size = tarfile.DIRTYPE, len(text)
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        archive.addfile(folder)
-        archive.addfile(entry, io.BytesIO(text))
-    return packed.getvalue()
-
-
-class Hub:
-    """Answers like dbt's hub; ``broken`` packages arrive cut off, ``fields`` differ in version."""
-
-    def __init__(self) -> None:
-        self.broken: set[str] = set()
-        self.fields = dict(VERSIONS)
-        hub = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = hub.answer(self.path)
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Stay quiet."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/"
-        Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def answer(self, path: str) -> bytes:
-        name = path.rpartition("/")[2].partition(".")[0]
-        if name == "index":
-            return json.dumps([f"{OWNERS[name]}/{name}" for name in VERSIONS]).encode()
-        if path.startswith("/download/"):
-            packed = tarball(name, self.fields[name])
-            return packed[:20] if name in self.broken else packed
-        version = {
-            "name": name,
-            "version": VERSIONS[name],
-            "packages": [],
-            "downloads": {"tarball": f"{self.url}download/{name}.tar.gz"},
-        }
-        return json.dumps({"name": name, "versions": {VERSIONS[name]: version}}).encode()
-
-    def stop(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def list_(
         {**r, "moved": len(r["published"]), "held_back": len(r["held"]) + len(r["blocked"])}
         for r in releases
     ]
-    columns = "release build state at who command moved held_back untested accepted reason"
+    columns = "release build state at who command moved held_back untested accepted standins reason"
     none = ["no releases yet: run `dbt build` with `gate: true` in the target"]
     return Shown(
         {"releases": releases, "open": opened},
@@ -72,7 +72,7 @@ def event_facts(event: Event) -> dict[str, Any]:
     return {
         "state": {"held": "held back"}.get(event.event, event.event.replace("_", " ")),
         **{key: getattr(event, key) for key in known},
-        **{key: detail.get(key, []) for key in ("published", "untested", "accepted")},
+        **{key: detail.get(key, []) for key in ("published", "untested", "accepted", "standins")},
         "held": [_held_facts(event.build, held) for held in detail.get("held", [])],
         "blocked": detail.get("blocked") or {},
     }
@@ -101,7 +101,8 @@ def event_line(event: dict[str, Any]) -> str:
     number = f"release {event['release']}, " if event["release"] else ""
     what = f"{number}build {event['build']}: {event['state']} {event['at']:%F %T}Z"
     reason = f": {event['reason']}" if event["reason"] else ""
-    return f"{what} by {event['who']}, {event['command']}{reason}"
+    standins = f", with stand-ins for {', '.join(event['standins'])}" if event["standins"] else ""
+    return f"{what} by {event['who']}, {event['command']}{standins}{reason}"
 
 
 @release.command("show")

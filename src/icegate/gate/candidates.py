@@ -97,7 +97,7 @@ def with_heads(report: Report, found: dict[str, Candidate]) -> Report:
     for id, node in nodes.items():
         if node.head is None and node.table in found:
             nodes[id] = dataclasses.replace(node, head=found[node.table].head)
-    return Report(nodes, report.tests)
+    return dataclasses.replace(report, nodes=nodes)
 
 
 def blocked(

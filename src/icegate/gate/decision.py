@@ -83,7 +83,7 @@ def _without(report: Report, blocked: Collection[str]) -> Report:
         id: dataclasses.replace(node, status="error") if node.table in blocked else node
         for id, node in report.nodes.items()
     }
-    return Report(nodes, report.tests)
+    return dataclasses.replace(report, nodes=nodes)
 
 
 def _sort_out(

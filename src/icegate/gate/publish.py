@@ -206,6 +206,7 @@ def _event(outcome: Outcome, report: Report, request: Request, event: str = "") 
         "blocked": outcome.blocked,
         "undone": outcome.undone,
         "accepted": outcome.accepted,
+        "standins": report.standins,
     }
     return Event(
         at=datetime.now(timezone.utc),

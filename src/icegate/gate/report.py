@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from icegate.nodes import Ancestors, tables_read
+from icegate.packages import standins_in
 
 # Statuses of a test that say it ran and doesn't block.
 PASSED = ("pass", "warn")
@@ -61,16 +62,21 @@ class TestRun:
 
 @dataclass(frozen=True)
 class Report:
-    """All that is known of a build: nodes and tests by their unique ids."""
+    """All that is known of a build: nodes and tests by their unique ids.
+
+    ``standins`` are the dbt packages, with versions, that weren't the real ones.
+    """
 
     nodes: dict[str, Node] = field(default_factory=dict)
     tests: dict[str, TestRun] = field(default_factory=dict)
+    standins: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as the ledger's JSON has it."""
         return {
             "nodes": [asdict(node) for node in self.nodes.values()],
             "tests": [asdict(test) for test in self.tests.values()],
+            "standins": list(self.standins),
         }
 
     @classmethod
@@ -78,7 +84,8 @@ class Report:
         """Read what ``to_dict`` made; keys that a newer version added are left out."""
         nodes = (_known(Node, row) for row in found["nodes"])
         tests = (_known(TestRun, row) for row in found["tests"])
-        return cls({n.id: n for n in nodes}, {t.id: t for t in tests})
+        standins = tuple(found.get("standins", ()))
+        return cls({n.id: n for n in nodes}, {t.id: t for t in tests}, standins)
 
 
 def report_of(task: Any, gated: dict[str, str]) -> Report:
@@ -105,7 +112,7 @@ def report_of(task: Any, gated: dict[str, str]) -> Report:
             test = _test_run(node, results.get(id), nodes)
             if id in results or ran.keys() & {*test.nodes, test.attached}:
                 tests[id] = test
-    return Report(ran, tests)
+    return Report(ran, tests, standins_in(task.config))
 
 
 def merge(reports: Iterable[Report]) -> Report:
@@ -115,7 +122,9 @@ def merge(reports: Iterable[Report]) -> Report:
     """
     nodes: dict[str, Node] = {}
     tests: dict[str, TestRun] = {}
+    standins: set[str] = set()
     for report in reports:
+        standins.update(report.standins)
         written = {node.id for node in report.nodes.values() if node.status == "success"}
         for test in report.tests.values():
             known = tests.get(test.id)
@@ -124,7 +133,7 @@ def merge(reports: Iterable[Report]) -> Report:
         for node in report.nodes.values():
             if node.status != "skipped" or node.id not in nodes:
                 nodes[node.id] = node
-    return Report(nodes, tests)
+    return Report(nodes, tests, tuple(sorted(standins)))
 
 
 def _test_run(node: Any, result: Any, nodes: dict[str, Any]) -> TestRun:

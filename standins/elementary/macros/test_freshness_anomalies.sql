@@ -1,0 +1,5 @@
+{% test freshness_anomalies(model) %}
+    {#- To name `kwargs` is Jinja's way to take any arguments. -#}
+    {% set ignored = kwargs %}
+    {{ config(enabled=false) }}
+{% endtest %}
