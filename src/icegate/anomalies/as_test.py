@@ -35,7 +35,11 @@ def as_sql(
 
     ``asked`` has `kinds`, and settings. What can't be judged yet is told, and a comment in the SQL.
     """
+    if isinstance(table, str):
+        raise _wrong(table, "`where` makes a query of it")
     name = f"{table.schema}.{table.identifier}"
+    if table.landing:
+        raise _wrong(name, "it is read from files")
     asked = {"table": name, **asked}
     if lake is None:
         why = "It can't be said on this target, whose tables' metadata isn't in its own catalog."
@@ -95,11 +99,7 @@ def _metadata(lake: Lake, name: str, staged: str, point: Point | None = None) ->
     known = [entries[each] for each in names if each in entries]
     found = [read_metadata(entry) for entry in known if entry.kind == "table"]
     if known and not found:
-        raise ConfigError(
-            f"cannot look for anomalies in {name}",
-            why="it is a view",
-            fix="place the test on a model that is an Iceberg table",
-        )
+        raise _wrong(name, "it is a view")
     if point is not None:
         then = {MAIN: {"snapshot-id": point.source.snapshot_id}}
         found.append({**point.source.table.metadata, "refs": then})
@@ -110,6 +110,11 @@ def _metadata(lake: Lake, name: str, staged: str, point: Point | None = None) ->
         before, now = (metadata.get(key) or [] for metadata in found)
         both[key] = [*(entry for entry in before if entry not in now), *now]
     return {**found[-1], **both}
+
+
+def _wrong(name: str, why: str) -> ConfigError:
+    fix = "place the test on a whole Iceberg table"
+    return ConfigError(f"cannot look for anomalies in {name}", why=why, fix=fix)
 
 
 def _sql(found: Collection[Finding], asked: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from icegate.anomalies import words
 from icegate.anomalies.files import NUMBERS, SECONDS, fields, measured
-from icegate.anomalies.history import changes, days, is_rebuilt, runs
+from icegate.anomalies.history import changes, days, runs, volumes
 from icegate.anomalies.look import Finding, Kind, Look, Series, Settings
 from icegate.gate.refs import MAIN, Metadata
 from icegate.tables.metadata import by_id, type_name
@@ -50,11 +50,12 @@ def _volume(look: Look) -> Iterator[Finding]:
     found = look.runs
     if sum(run.is_empty for run in found[:-1]) * 10 > len(found):  # then they say nothing
         found = [run for run in found if not run.is_empty]
-    total = is_rebuilt(found)
+    values, total = volumes(found)
     if not total and len(found) < 2 * len({run.at.date() for run in found}):
         found = days(found)
-    series = [(run, run.rows if total else run.growth) for run in found]
+        values, _ = volumes(found)
     say = partial(words.volume, total=total)
+    series = list(zip(found, values, strict=True))
     yield look.judge("volume", series, say, "rows", share=0.05, least=1)
 
 
@@ -87,9 +88,9 @@ def event_column(metadata: Metadata) -> str | None:
 
 
 def _series(look: Look, value: Callable[[Any], float]) -> Series:
-    """Return the newest changes with a value, None where manifests don't tell it."""
+    """Return the newest changes that added rows with a value, None where nothing tells it."""
     found: Series = []
-    for run in look.runs[-look.settings.manifests :]:
+    for run in [run for run in look.runs if run.rows_added][-look.settings.manifests :]:
         try:
             found.append((run, value(run)))
         except (KeyError, TypeError, ZeroDivisionError):

@@ -43,6 +43,11 @@ class Point:
         """Tell whether it changed no row, as an append of nothing."""
         return not (self.rows_added or self.rows_deleted)
 
+    @property
+    def is_all(self) -> bool:
+        """Tell whether the table had no other rows than those that it added."""
+        return bool(self.rows_added) and self.rows == self.rows_added
+
 
 def changes(metadata: Metadata, ref: str = MAIN) -> list[Point]:
     """Return the changes that led to a branch or tag, the oldest that is kept first.
@@ -70,17 +75,19 @@ def days(points: Iterable[Point]) -> list[Point]:
     return [_together(list(group)) for _, group in groups]
 
 
-def is_rebuilt(points: list[Point]) -> bool:
-    """Tell whether most changes leave only what they wrote, and the table doesn't simply grow.
+def volumes(points: list[Point]) -> tuple[list[int | None], bool]:
+    """Return what tells of each change how much came, and whether that is the table's total.
 
-    A merge into a table of one file also writes all of it, which then looks like a table made anew;
-    where it grows nearly each time, its growth says more. The newest change, which is to be judged,
-    has no say.
+    It is, where most changes leave only what they wrote, unless the table grows nearly each time:
+    a merge into a table of one file writes all of it, too. Else it's the growth, but of a change
+    that made the table anew, as a full refresh does. The last, which is to be judged, has no say.
     """
     earlier = points[1:-1]
     grew = sum((point.growth or 0) > 0 for point in earlier)
-    rebuilt = sum(point.rows == point.rows_added for point in earlier)
-    return rebuilt * 2 > len(earlier) and grew * 10 < len(earlier) * 9
+    mostly = sum(point.is_all for point in earlier) * 2 > len(earlier)
+    if mostly and grew * 10 < len(earlier) * 9:
+        return [point.rows for point in points], True
+    return [point.growth if mostly or not point.is_all else None for point in points], False
 
 
 def _together(points: list[Point]) -> Point:

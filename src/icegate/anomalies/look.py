@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 from typing import Any, Literal
 
 from icegate.anomalies import words
@@ -14,7 +15,6 @@ from icegate.gate.refs import Metadata
 
 Kind = Literal["volume", "cadence", "late data", "null rate", "bounds", "schema"]
 Status = Literal["usual", "unusual", "not enough history"]
-SPARE = 0.2  # by which what was seen once on a weekday may differ from that
 Series = list[tuple[Point, Any]]  # a number for each, None where it isn't known
 
 
@@ -68,8 +68,8 @@ class Look:
         known = {**empty, "unit": "", **when, **known}
         return Finding(kind, self.table, status=status, sentence=sentence, **known)
 
-    def too_little(self, kind: Kind, have: int, column: str | None = None) -> Finding:
-        """Return that nothing can be said yet."""
+    def too_little(self, kind: Kind, have: int | None, column: str | None = None) -> Finding:
+        """Return that nothing can be said: too few earlier values, or (None) the newest lacks."""
         need = 1 if kind == "schema" else self.settings.min_history
         sentence = words.too_little(kind, have, need, column)
         return self.finding(kind, "not enough history", sentence, column=column)
@@ -86,12 +86,16 @@ class Look:
         last, value = series[-1] if series else (None, None)
         same, weekly = ([], False) if column else self._of_weekday(earlier, last)
         values = [v for _, v in (same if weekly else earlier)][-self.settings.window :]
-        if last is None or value is None or len(values) < max(1, self.settings.min_history):
+        if len(values) < max(1, self.settings.min_history):
             return self.too_little(kind, len(values), column)
+        if last is None or value is None:
+            return self.too_little(kind, None, column)
         range_ = usual(values, self.settings.threshold, how["share"], how["least"])
+        middle = median(values)
+        room = range_["high"] / middle - 1 if middle > 0 else 0
         for _, seen in [] if weekly else same:  # may be the first of many like it
-            range_["low"] = min(range_["low"], seen - SPARE * abs(seen))
-            range_["high"] = max(range_["high"], seen + SPARE * abs(seen))
+            range_["low"] = min(range_["low"], seen - room * abs(seen))
+            range_["high"] = max(range_["high"], seen + room * abs(seen))
         low, high = (range_[side] if side in sides else None for side in ("low", "high"))
         fits = (low is None or value >= low) and (high is None or value <= high)
         more = {} if column else {"weekly": weekly}

@@ -14,9 +14,11 @@ WHAT = {
 }
 
 
-def too_little(kind: str, have: int, need: int, column: str | None) -> str:
-    """Say that nothing can be said yet."""
+def too_little(kind: str, have: int | None, need: int, column: str | None) -> str:
+    """Say that nothing can be said."""
     of = f" in {column}" if column else ""
+    if have is None:
+        return f"It can't be said {WHAT[kind]}{of}: the newest load doesn't tell."
     loads = "earlier load tells" if need == 1 else "earlier loads tell"
     return f"It's too early to say {WHAT[kind]}{of}: {have} of {need} {loads} of it."
 

@@ -137,6 +137,9 @@ def test_what_cannot_be_looked_at(shop: GatedProject) -> None:
     assert "its time columns are: ordered_at" in said
     run = load(shop, 10, materialized="view")
     assert "it is a view" in run.text, run.text
+    test = {"volume_anomaly": {"config": {"where": "id > 3"}}}
+    shop.write_yaml("models/_models.yml", {"models": [{"name": "orders", "data_tests": [test]}]})
+    assert "`where` makes a query of it" in load(shop, 10).text
 
 
 def test_a_table_that_is_not_there(shop: GatedProject) -> None:

@@ -114,7 +114,7 @@ def test_days_without_a_build_are_no_zeros() -> None:
     assert volume(made).status == "usual"
 
 
-@pytest.mark.parametrize(("last", "status"), [(1013, "usual"), (2020, "unusual"), (20, "unusual")])
+@pytest.mark.parametrize(("last", "status"), [(1013, "usual"), (2020, "unusual"), (880, "unusual")])
 def test_of_a_rebuilt_table_the_rows_count(last: int, status: str) -> None:
     made = Made()
     for day, rows in enumerate([1000, 1004, 998, 1001, 1003, 999, 1000, 1002]):
@@ -169,6 +169,18 @@ def test_equality_deletes_make_growth_unknown() -> None:
     made = daily(*[1000] * 8)
     made.commit(on_day(8), 1000, summary={"added-equality-deletes": "1000"})
     assert volume(made).status == "not enough history"
+    assert volume(made).sentence == (
+        "It can't be said how many rows are usual: the newest load doesn't tell."
+    )
+
+
+def test_a_full_refresh_is_no_load() -> None:
+    made = daily(*[1000] * 8)
+    made.rebuild(on_day(8), 58_000)
+    assert volume(made).status == "not enough history"
+    made.commit(on_day(9), 1010)
+    assert volume(made).status == "usual"
+    assert (volume(made).low, volume(made).high) == (950, 1050)
 
 
 def test_what_a_rollback_left_is_no_history() -> None:

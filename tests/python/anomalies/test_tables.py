@@ -126,6 +126,12 @@ def test_what_is_said(table: Table) -> None:
     assert any("The newest ordered_at is from 17 days before its rows came" in s for s in said)
 
 
+def test_a_load_without_rows_changes_no_null_rate(table: Table) -> None:
+    blamed = table.batch(1000, note="cast(null as string)")
+    table.batch(0)
+    assert ("null rate", blamed) in [(f.kind, f.snapshot_id) for f in table.unusual()]
+
+
 def test_compaction_is_no_change(table: Table) -> None:
     before = [point.snapshot_id for point in changes(table.metadata)]
     options = "map('rewrite-all', 'true')"
