@@ -1,12 +1,21 @@
 {# This model has as many rows as `upstream` has by `upstream_where`. #}
-{% test row_count_reconciles(model, upstream, upstream_where='true', most_apart=0) %}
+{% test row_count_reconciles(model, upstream, upstream_where='true') %}
 with counted as (
     select
-        (select count(*) from {{ model }}) as rows_here,
-        (select count(*) from {{ upstream }} where {{ upstream_where }}) as rows_upstream
+        1 as row_here,
+        null as row_upstream
+    from {{ model }}
+    union all
+    select
+        null as row_here,
+        1 as row_upstream
+    from {{ upstream }}
+    where {{ upstream_where }}
 )
 
-select rows_here, rows_upstream
+select
+    count(row_here) as rows_here,
+    count(row_upstream) as rows_upstream
 from counted
-where abs(rows_here - rows_upstream) > {{ most_apart }}
+having count(row_here) <> count(row_upstream)
 {% endtest %}

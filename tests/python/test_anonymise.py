@@ -373,9 +373,6 @@ CASES: dict[str, tuple[list[str], list[str], dict[str, Any], set[str]]] = {
         [*BEFORE, "(null, 1, null)"], GOOD, {}, {"lossless"},
     ),
     "a row too many": (BEFORE[:1] + BEFORE[2:], GOOD, {}, {"reconciled"}),
-    "a row too many, which may be": (
-        BEFORE[:1] + BEFORE[2:], GOOD, {"row_count_reconciles": {"most_apart": 1}}, set(),
-    ),
 }  # fmt: skip
 
 
