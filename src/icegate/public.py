@@ -82,7 +82,7 @@ class Personal:
         for column in [*known.columns(node.unique_id), ANY]:
             to = Origin(node.unique_id, column)
             said, way = known.said(to), known.way(*to)
-            if said is False and node.language == "python":  # only its author can know
+            if said is False and getattr(node, "language", "") == "python":  # its author knows
                 continue
             if way:
                 yield f"{column} comes from {' from '.join(known.shown(origin) for origin in way)}"

@@ -126,6 +126,18 @@ def test_what_counts_as_reaching_and_what_doesnt(shop: DbtProject) -> None:
     assert not {view.viewName for view in views} & {*LEAKS}
 
 
+def test_a_seed_for_the_public_is_judged_by_its_own_columns(shop: DbtProject) -> None:
+    described = []
+    for name, kind in (("addresses", "email"), ("senders", False)):
+        shop.write(f"seeds/{name}.csv", "id,email\n1,shop@example.com\n")
+        public = {"name": name, "config": {"tags": ["public"]}, "columns": [pii("email", kind)]}
+        described.append(public)
+    shop.write_yaml("seeds/s.yml", {"seeds": described})
+    run = shop.dbt("seed")
+    assert run.status == {"addresses": "error", "senders": "success"}, run.text
+    assert "email says of itself `pii: email`" in run.message["addresses"]
+
+
 def test_the_message_names_the_whole_way_and_what_to_do(shop: DbtProject) -> None:
     shop.write("models/out/star.sql", LEAKS["star"])
     run = shop.dbt("build", "--select", "+star")
