@@ -18,11 +18,13 @@ FLAGS = {
     "server.address": "127.0.0.1",
     "server.headless": "true",  # it asks for no mail address, and opens no browser
     "server.fileWatcherType": "none",
-    "server.enableCORS": "true",  # other pages in the same browser stay out
+    "server.enableCORS": "true",  # other pages in the same browser stay out …
+    "server.allowedHosts": "127.0.0.1",  # … also those that give this address a name of theirs
     "server.enableXsrfProtection": "true",
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",  # without a button that deploys it elsewhere
-    "client.showErrorDetails": "none",  # a traceback may show values of rows
+    "client.showErrorDetails": "none",  # a traceback may show values of rows …
+    "client.showErrorLinks": "false",  # … and these would hand it to a search engine
 }
 
 

@@ -49,7 +49,7 @@ def told() -> Iterator[None]:
 
 def grid(table: pa.Table, about: str) -> None:
     """Show rows in a grid, which takes no Markdown."""
-    st.dataframe(table, hide_index=True, alt=about)
+    st.dataframe(table, hide_index=True, placeholder="no value", alt=about)
 
 
 def listed(found: Sequence[Mapping[str, Any]], about: str, none: str) -> None:
@@ -247,7 +247,7 @@ def main() -> None:
     with told():
         seen = visit(at)
         with left:
-            st.title(plain(words.human(seen.facts.project).capitalize()))
+            st.title(plain(words.human(seen.facts.project).capitalize()), anchor=False)
             st.text(f"{headline(seen.facts)} Target {seen.facts.target}.")
         if fingerprint(at) != seen.fingerprint:
             st.warning("Tables or dbt’s artifacts have changed since this was read: Reload.")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FIRST = 100  # rows that are shown of a table
 COMPARED = 1_000_000  # rows of a table, of which each is compared
 MEMORY = "1GB"  # and nothing goes to the disk: this only reads
-MARK = "(row)"  # the column of a comparison that says where a row is
+MARK = "where"  # the column of a comparison that says where a row is
 
 Place = int | str  # a release, or `main` or a build by name
 
@@ -141,7 +141,7 @@ def _comparing(names: Iterable[str], key: Sequence[str], there: str) -> str:
     return (
         f"with found as (\nselect 0 as side, * from ({sides[0]} except all {sides[1]})"
         f"\nunion all\nselect 1 as side, * from ({sides[1]} except all {sides[0]})\n)\n"
-        f"select count(*) over (), if({twice}, 'changed: ', 'only ') || {side}, {listed}"
+        f"select count(*) over (), {side} || if({twice}, ', changed', ' only'), {listed}"
         f" from found\norder by {keys or listed}, side limit {FIRST}"
     )
 

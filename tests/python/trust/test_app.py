@@ -63,7 +63,7 @@ def test_the_page_answers_and_shows_what_is_held_back(visit: Visit, browsed: Pat
     assert failing == [{"id": 3, "amount": "•••"}, {"id": 4, "amount": "•••"}]
     assert sorted(row["id"] for row in main) == [0, 1, 2]
     assert sorted(row["id"] for row in other) == [0, 1, 2, 3, 4]
-    assert {row["(row)"] for row in differs} == {f"only build {THIRD}"}
+    assert {row["where"] for row in differs} == {f"build {THIRD} only"}
     assert [row["verdict"] for row in runs] == ["failed", "passed", "passed"]
     assert [(row["table"], row["rows"]) for row in moved] == [("s.a", 2)]
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def free_port() -> int:
 def start(folder: Path, port: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", START, "app", "--port", str(port)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DBT_")}
+    kept |= {"STREAMLIT_SERVER_ADDRESS": "0.0.0.0", "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "true"}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.Popen(command, cwd=folder, env=kept, **pipes)
 
@@ -82,6 +84,19 @@ def test_a_person_sees_what_is_held_back_and_nobody_else_is_asked(
     assert asked and not [url for url in asked if not own.match(url) and url[:5] != "data:"]
     found = Axe().run(page)
     assert found.response["passes"] and not found.response["violations"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "elsewhere.example"])
+def test_a_page_of_someone_else_cannot_read_along(address: str, host: str) -> None:
+    """Neither from its own address, nor by a name that it lets mean this machine."""
+    port = int(address.rpartition(":")[2].rstrip("/"))
+    asked = HTTPConnection("127.0.0.1", port, timeout=30)
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    origin = {"Origin": f"http://elsewhere.example:{port}", "Host": f"{host}:{port}"}
+    asked.request("GET", "/_stcore/stream", headers={**upgrade, **key, **origin})
+    assert asked.getresponse().status == 403
+    asked.close()
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:

@@ -80,8 +80,8 @@ def test_rows_that_differ_are_told_by_the_key_that_a_test_names(seen: Browse) ->
     found = seen.differing(of(seen, "s.a"), THIRD)
     assert found.total == 2 and found.key == ["id"]
     assert [row[:2] for row in found.shown.rows] == [
-        (f"only build {THIRD}", 3),
-        (f"only build {THIRD}", 4),
+        (f"build {THIRD} only", 3),
+        (f"build {THIRD} only", 4),
     ]
     assert seen.differing(of(seen, "s.b"), 2).total == 0
 
@@ -96,7 +96,7 @@ def test_a_changed_row_stands_beside_what_it_was(tmp_path: Path) -> None:
     seen = browse(folder)
     found = seen.differing(of(seen, "s.b"), 2)
     marks = [(row[0], row[1]) for row in found.shown.rows]
-    assert marks == [(f"changed: {side}", id) for id in (0, 1, 2) for side in ("main", "release 2")]
+    assert marks == [(f"{side}, changed", id) for id in (0, 1, 2) for side in ("main", "release 2")]
 
 
 def test_failing_rows_are_whole_rows_of_the_build_that_waits(seen: Browse) -> None:
