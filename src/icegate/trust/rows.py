@@ -14,7 +14,7 @@ from icegate.duck import open_duckdb, quoted, show_table, shut_in
 from icegate.errors import ConfigError, IcegateError
 from icegate.gate import refs
 from icegate.gate.refs import MAIN
-from icegate.gate.store import read_tables
+from icegate.gate.store import StoredTable, read_tables
 from icegate.tables.metadata import columns, row_count
 from icegate.tables.state import quote
 from icegate.trust.project import Model, Project, Test
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from icegate.settings import Lake
 
 FIRST = 100  # rows that are shown of a table
-COMPARED = 1_000_000  # rows of a table, of which each is compared
+COMPARED = 200_000  # rows of a table, of which each is compared
 MEMORY = "1GB"  # and nothing goes to the disk: this only reads
 MARK = "where"  # the column of a comparison that says where a row is
 
@@ -75,21 +75,29 @@ def source_at(lake: Lake, table: str, place: Place) -> Source:
     """
     if isinstance(place, str) and place != MAIN:
         wrote = points(lake, place)
-        if table in wrote:
-            return wrote[table].source
-        found, where = None, f"build {place} has nothing of it that waits"
+        source = wrote[table].source if table in wrote else None
+        why = f"build {place} has nothing of it that waits"
     else:
-        found = next(read_tables(lake, [table]), None)
-        where = "it was never published, or was dropped meanwhile"
-    if found is None:
-        raise ConfigError(f"cannot read {table}", why=where, fix="choose another one, or reload")
+        kinds = ("table", "view")
+        stored = next((t for kind in kinds for t in read_tables(lake, [table], kind)), None)
+        source = _on_main(stored, place) if stored else None
+        why = "it was never published, or was dropped meanwhile"
+    if source is not None and source.entry.kind == "view":
+        source, why = None, "it is a view, whose SQL only Spark can run"
+    if source is None:
+        raise ConfigError(f"cannot read {table}", why=why, fix="choose another one, or reload")
+    return source
+
+
+def _on_main(table: StoredTable, place: Place) -> Source:
+    metadata = table.metadata
     if isinstance(place, str):
-        return Source(found, refs.head(found.metadata))
-    head = refs.head(found.metadata, refs.tag_of(place))
+        return Source(table, refs.head(metadata))
+    head = refs.head(metadata, refs.tag_of(place))
     if head is None:
-        why = f"release {place} didn't move it, or isn't kept any more"
-        raise ConfigError(f"cannot read {table}", why=why, fix="choose a later release")
-    return Source(found, head)
+        why = f"release {place} didn’t move it, or isn’t kept any more"
+        raise ConfigError(f"cannot read {table.name}", why=why, fix="choose a later release")
+    return Source(table, head)
 
 
 def rows_at(lake: Lake, model: Model, place: Place) -> Rows:
@@ -184,8 +192,6 @@ def _reading(lake: Lake, **sources: Source) -> Database:
     database.execute(f"set memory_limit = '{MEMORY}'")
     database.execute("set temp_directory = ''")
     for name, source in sources.items():
-        if source.entry.kind == "view":
-            raise IcegateError("cannot read a view", why="it is a view, whose SQL is Spark's")
         entry = source.entry._replace(namespace="asked", name=name)
         show_table(database, entry, source.snapshot_id)
     shut_in(database, lake, [source.entry for source in sources.values()])

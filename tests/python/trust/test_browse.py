@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from released import FIRST, SECOND, THIRD
-from shop import lake_of
+from shop import lake_of, make_view
 
 from icegate.catalog import open_catalog
 from icegate.errors import ConfigError
+from icegate.gate.build import hold_alive
 from icegate.gate.refs import MAIN
 from icegate.trust import rows
 from icegate.trust.browse import Browse
@@ -127,6 +128,25 @@ def test_a_table_that_was_dropped_meanwhile_is_told(tmp_path: Path) -> None:
     found = seen.rows(of(seen, "s.b"), MAIN)
     assert found.shown.why_none == "it was never published, or was dropped meanwhile"
     assert seen.differing(of(seen, "s.b"), 1).shown.why_none == found.shown.why_none
+
+
+def test_a_view_has_no_rows_to_show_without_spark(tmp_path: Path) -> None:
+    folder = make_browsed(tmp_path / "a b")
+    make_view(lake_of(folder))
+    view = {**model("who_bought"), "schema": "gold"}
+    write(folder, manifest(*two_tables(), view))
+    seen = browse(folder)
+    assert seen.places(of(seen, "gold.who_bought")) == []
+    found = seen.rows(of(seen, "gold.who_bought"), MAIN)
+    assert found.shown.why_none == "it is a view, whose SQL only Spark can run"
+
+
+def test_a_build_that_runs_is_not_offered(folder: Path) -> None:
+    with hold_alive(lake_of(folder), THIRD):
+        seen = browse(folder)
+        assert [build["state"] for build in seen.waiting()] == ["running"]
+        assert seen.places(of(seen, "s.a")) == [2, 1] and THIRD not in seen.points()
+        assert "a process of it is running" in seen.rows(of(seen, "s.a"), THIRD).shown.why_none
 
 
 def test_a_release_that_is_gone_is_told(seen: Browse) -> None:
