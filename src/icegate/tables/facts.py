@@ -10,7 +10,14 @@ from typing import Any
 from icegate.catalog import list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
-from icegate.tables.metadata import columns, current_snapshot, last_change, moment
+from icegate.tables.metadata import (
+    columns,
+    current_snapshot,
+    last_change,
+    moment,
+    row_count,
+    total,
+)
 
 Key = tuple[str, str]  # schema and name, in lower case: so dbt compares them
 
@@ -57,3 +64,22 @@ def read_facts(
             summary=current.get("summary", {}) if current else None,
             changed_at=moment(change["timestamp-ms"] if change else None),
         )
+
+
+def statistics(facts: Facts, now: datetime) -> list[tuple[str, str, str | int | None, str]]:
+    """Return id, name, value and meaning of what is told beside a table; None isn't known."""
+    summary = facts.summary or {}
+    rows, estimated = row_count(summary)
+    changed, age = None, None
+    if facts.changed_at is not None:
+        changed = facts.changed_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+        age = str(now - facts.changed_at).partition(".")[0]
+    about = "an estimate: delete files take rows away" if estimated else "of the current snapshot"
+    size, files = total(summary, "files-size"), total(summary, "data-files")
+    return [
+        ("rows", "Rows", rows, about),
+        ("bytes", "Bytes", size, "data and delete files of the snapshot"),
+        ("files", "Data files", files, "of the current snapshot"),
+        ("last_modified", "Last change", changed, "of rows; compaction is none"),
+        ("snapshot_age", "Snapshot age", age, "from the last change to these docs"),
+    ]

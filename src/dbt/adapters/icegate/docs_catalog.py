@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
-from icegate.tables.facts import Facts
-from icegate.tables.metadata import row_count, total
+from icegate.tables.facts import Facts, statistics
 
 if TYPE_CHECKING:
     import agate  # type: ignore[import-untyped]
@@ -22,21 +21,7 @@ HEAD = (
 
 def stats(facts: Facts, now: datetime) -> list[StatsItem]:
     """Return what the docs show beside a table; a view and a table without snapshots have none."""
-    summary = facts.summary or {}
-    rows, estimated = row_count(summary)
-    changed, age = None, None
-    if facts.changed_at is not None:
-        changed = facts.changed_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-        age = str(now - facts.changed_at).partition(".")[0]
-    about = "an estimate: delete files take rows away" if estimated else "of the current snapshot"
-    size, files = total(summary, "files-size"), total(summary, "data-files")
-    found = (
-        ("rows", "Rows", rows, about),
-        ("bytes", "Bytes", size, "data and delete files of the snapshot"),
-        ("files", "Data files", files, "of the current snapshot"),
-        ("last_modified", "Last change", changed, "of rows; compaction is none"),
-        ("snapshot_age", "Snapshot age", age, "from the last change to these docs"),
-    )
+    found = statistics(facts, now)
     return [StatsItem(id, name, value, value is not None, text) for id, name, value, text in found]
 
 
