@@ -17,7 +17,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-HANG_S = 30
+HANG_S = 120
 
 
 class Webhook:

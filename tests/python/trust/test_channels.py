@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from icegate.errors import ConfigError
 from icegate.trust.channels import channels, named
 from icegate.trust.project import Model, Owner, Project, _without_values
 
@@ -67,3 +70,9 @@ def test_words_have_no_values_of_a_personal_column(given: dict, hidden: set) -> 
         key for key in given if told[key] != given[key]
     } == hidden and told.keys() == given.keys()
     assert not hidden or "b.example" not in str(told)
+
+
+def test_without_apprise_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "apprise.utils.parse", None)
+    with pytest.raises(ConfigError, match=r"icegate\[alerts\]"):
+        channels([], {"ICEGATE_CHANNELS": "json://hook.example"})
