@@ -189,7 +189,7 @@ class Answers:
         told = worst.why if worst.answer != YES else f"“{worst.title}”: {worst.why}"
         return worst.answer, told, worst.since
 
-    def cause(self, cause: Cause, model: Model | None = None) -> str:
+    def cause(self, cause: Cause, model: Model | None = None, *, dated: bool = True) -> str:
         """Return why a table's newest rows aren't with readers, without a full stop."""
         blamed = self.project.models.get(cause.node)
         other = blamed is not None and (model is None or blamed.id != model.id)
@@ -198,7 +198,8 @@ class Answers:
         if cause.root == "failed_test":
             if test is None:
                 return f"A check of {name} failed"
-            told = words.fault(test, cause.failures, blamed, self.when(test, cause.build))
+            when = self.when(test, cause.build) if dated else ""
+            told = words.fault(test, cause.failures, blamed, when)
             if other and cause.reach in ("tied", "scope"):
                 return f"It is published together with {name}, where {told}"
             is_clear = not other or (blamed is not None and blamed.noun != "row")

@@ -65,7 +65,7 @@ class Writer:
         found = worst_first(map(self.answers.of_table, tables))
         behind = self._behind(channel, tables)
         state = {a.id: f"{a.answer}: {self._key(a)}" for a in found if a.answer != YES}
-        state |= {m.id: f"{OLD}: {self._cause(self._held[m.id])}" for m in behind}
+        state |= {m.id: f"{OLD}: {self._cause(self._held[m.id], dated=False)}" for m in behind}
         troubled = [a for a in found if a.answer in TROUBLE]
         ailing = {id for id, said in state.items() if not said.startswith(UNCHECKED)}
         were = {id for id, said in (told or {}).items()
@@ -123,14 +123,14 @@ class Writer:
             and troubled & self.project.above(exposure.id)
         ]
 
-    def _cause(self, held: Cause) -> str:
-        return self.answers.cause(replace(held, reach=""))
+    def _cause(self, held: Cause, *, dated: bool = True) -> str:
+        return self.answers.cause(replace(held, reach=""), dated=dated)
 
     def _key(self, answer: Answer) -> str:
         """Return why, without the times that it names."""
         held = self._held.get(answer.id)
         if held:
-            return self._cause(held)
+            return self._cause(held, dated=False)
         return "" if answer.answer in (OLD, UNCHECKED) else answer.why
 
     def _causes(self, troubled: list[Answer], behind: list[Model]) -> Mapping[str, str]:
