@@ -14,18 +14,19 @@ from icegate.cli.common import Opened, Shown, on_lake
 from icegate.errors import ConfigError
 
 # On the command line, since these come before anybody's own settings of Streamlit.
-FLAGS = {
-    "server.address": "127.0.0.1",
-    "server.headless": "true",  # it asks for no mail address, and opens no browser
-    "server.fileWatcherType": "none",
-    "server.enableCORS": "true",  # other pages in the same browser stay out …
-    "server.allowedHosts": "127.0.0.1",  # … also those that give this address a name of theirs
-    "server.enableXsrfProtection": "true",
-    "browser.gatherUsageStats": "false",
-    "client.toolbarMode": "minimal",  # without a button that deploys it elsewhere
-    "client.showErrorDetails": "none",  # a traceback may show values of rows …
-    "client.showErrorLinks": "false",  # … and these would hand it to a search engine
-}
+FLAGS = (
+    "--server.address=127.0.0.1",
+    "--server.headless=true",  # it asks for no mail address, and opens no browser
+    "--server.fileWatcherType=none",
+    "--server.enableCORS=true",  # other pages in the same browser stay out …
+    "--server.allowedHosts=127.0.0.1",
+    "--server.allowedHosts=localhost",  # … also those that give this address a name of theirs
+    "--server.enableXsrfProtection=true",
+    "--browser.gatherUsageStats=false",
+    "--client.toolbarMode=minimal",  # without a button that deploys it elsewhere
+    "--client.showErrorDetails=none",  # a traceback may show values of rows …
+    "--client.showErrorLinks=false",  # … and these would hand it to a search engine
+)
 
 
 @on_lake
@@ -50,7 +51,6 @@ def app(
         environ["DBT_PROFILES_DIR"] = str(at.profiles_dir.absolute())
     assert at.lake  # what is wrong with the target is told here, rather than in the browser
     page = Path(icegate.trust.__path__[0]) / "app.py"
-    flags = FLAGS | ({"server.port": str(port)} if port else {})
-    command = [sys.executable, "-m", "streamlit", "run", str(page)]
-    command += [f"--{name}={value}" for name, value in flags.items()]
+    command = [sys.executable, "-m", "streamlit", "run", str(page), *FLAGS]
+    command += [f"--server.port={port}"] if port else []
     os.execve(sys.executable, command, environ)

@@ -41,10 +41,10 @@ def start(folder: Path, port: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, env=kept, **pipes)
 
 
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the app runs that `icegate app` started."""
-    folder = make_browsed(tmp_path / "a b")
+    folder = make_browsed(tmp_path_factory.mktemp("app") / "a b")
     write(folder, manifest(*two_tables(), label=MARKUP))
     with start(folder, free_port()) as app:
         lines = iter(app.stdout.readline, "")  # type: ignore[union-attr]
@@ -86,16 +86,26 @@ def test_a_person_sees_what_is_held_back_and_nobody_else_is_asked(
     assert found.response["passes"] and not found.response["violations"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "elsewhere.example"])
-def test_a_page_of_someone_else_cannot_read_along(address: str, host: str) -> None:
-    """Neither from its own address, nor by a name that it lets mean this machine."""
+@pytest.mark.parametrize(
+    ("page", "host", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1", 101),
+        ("localhost", "localhost", 101),
+        ("elsewhere.example", "127.0.0.1", 403),
+        # By a name that someone lets mean this machine.
+        ("elsewhere.example", "elsewhere.example", 403),
+    ],
+)
+def test_a_page_of_someone_else_cannot_read_along(
+    address: str, page: str, host: str, status: int
+) -> None:
     port = int(address.rpartition(":")[2].rstrip("/"))
     asked = HTTPConnection("127.0.0.1", port, timeout=30)
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    origin = {"Origin": f"http://elsewhere.example:{port}", "Host": f"{host}:{port}"}
+    origin = {"Origin": f"http://{page}:{port}", "Host": f"{host}:{port}"}
     asked.request("GET", "/_stcore/stream", headers={**upgrade, **key, **origin})
-    assert asked.getresponse().status == 403
+    assert asked.getresponse().status == status
     asked.close()
 
 
