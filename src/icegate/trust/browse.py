@@ -21,9 +21,10 @@ from icegate.trust.engineers import last_ran
 from icegate.trust.facts import Facts, Reading, read_facts
 from icegate.trust.project import Model, Project, Test, read_project
 from icegate.trust.rows import Difference, Place, Rows
-from icegate.trust.samples import Sample
+from icegate.trust.samples import Sample, Sampler
 from icegate.trust.standing import Cause
 
+EVERY = 1_000  # columns of a row that fails
 RELEASES = 50  # the newest, of which there is a line each
 VERDICTS = {"pass": "passed", "warn": "warned", "fail": "failed", "error": "could not be run"}
 
@@ -60,6 +61,7 @@ class Browse:
             if self.reading
             else read_facts(at.lake, at.project, at.target, now)
         )
+        self.sampler = Sampler(at.lake, self.project)
         self.open: list[OpenBuild] = open_builds(at.lake)
         self.ended = past(at)
 
@@ -152,7 +154,7 @@ class Browse:
             if ran is None or ran.status not in ("fail", "warn") or not ran.failures:
                 continue
             build = ran.build if ran.build in waiting else ""
-            sample = rows.failing(self.lake, self.project, test, build)
+            sample = self.sampler.of(test, build, rows.FIRST, EVERY)
             blamed = self.project.models.get(test.attached or "")
             says = f"{words.fault(test, ran.failures, blamed)}."
             yield Fault(says, blamed.table if blamed else "", build or MAIN, sample)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -16,9 +16,8 @@ from icegate.gate import refs
 from icegate.gate.refs import MAIN
 from icegate.gate.store import StoredTable, read_tables
 from icegate.tables.metadata import columns, row_count
-from icegate.tables.state import quote
-from icegate.trust.project import Model, Project, Test
-from icegate.trust.samples import Sample, Sampler, masked_rows
+from icegate.trust.project import Model, Project
+from icegate.trust.samples import Sample, masked_rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
@@ -31,13 +30,6 @@ MEMORY = "1GB"  # and nothing goes to the disk: this only reads
 MARK = "where"  # the column of a comparison that says where a row is
 
 Place = int | str  # a release, or `main` or a build by name
-
-# What dbt's own SQL returns is a value; people want to see the rows that have it.
-RETURNED = {
-    "unique": "unique_field",
-    "accepted_values": "value_field",
-    "relationships": "from_field",
-}
 
 
 @dataclass(frozen=True)
@@ -152,27 +144,6 @@ def _comparing(names: Iterable[str], key: Sequence[str], there: str) -> str:
         f"select count(*) over (), {side} || if({twice}, ', changed', ' only'), {listed}"
         f" from found\norder by {keys or listed}, side limit {FIRST}"
     )
-
-
-def failing(lake: Lake, project: Project, test: Test, build: str) -> Sample:
-    """Return rows that fail a test: at a build that waits, or without one on `main`."""
-    model = project.models.get(test.attached or "")
-    if model is not None and (whole := _of_whole_rows(test, model)):
-        sample = Sampler(lake, project).of(whole, build, FIRST)
-        if sample.rows:
-            return sample
-    return Sampler(lake, project).of(test, build, FIRST)
-
-
-def _of_whole_rows(test: Test, model: Model) -> Test | None:
-    """Return the test with a query for whole rows of its model, where its own has a value only."""
-    column, where = quote(test.column), f" and ({test.where})" if test.where else ""
-    if test.kind == "not_null":
-        return replace(test, sql=f"select * from {model.table} where {column} is null{where}")
-    if test.kind not in RETURNED or not test.sql:
-        return None
-    bad = f"select {RETURNED[test.kind]} from ({test.sql}) as failing"
-    return replace(test, sql=f"select * from {model.table} where {column} in ({bad}){where}")
 
 
 def key_of(project: Project, model: Model) -> list[str]:

@@ -54,12 +54,12 @@ class Sampler:
         self.lake, self.project, self.metadata = lake, project, metadata or {}
         self._provers: dict[str, Prover] = {}
 
-    def of(self, test: Test, build: str = "", most: int = SHOWN) -> Sample:
-        """Return some of the rows that fail a test, as the build has them."""
+    def of(self, test: Test, build: str = "", most: int = SHOWN, columns: int = COLUMNS) -> Sample:
+        """Return some rows that fail a test, as the build has them, and some of their columns."""
         if not test.sql:
             return Sample(why_none="dbt didn’t compile this test")
         try:
-            tree, rows = self._run(self._whole_rows(test) or test.sql, build, most)
+            tree, rows = self._run(self._whole_rows(test, columns) or test.sql, build, most)
         except GateError as error:  # what the build had is gone
             return Sample(why_none=error.why)
         except Exception:  # only Spark can tell, or DuckDB can't read so much
@@ -90,7 +90,7 @@ class Sampler:
         tables = {source.table.name: Rows(source, names) for source in asked.sources}
         return tree, prover.duckdb.run(to_duckdb(tree.limit(most), 0), tables)
 
-    def _whole_rows(self, test: Test) -> str:
+    def _whole_rows(self, test: Test, columns: int) -> str:
         """Return the query of a model's rows whose value fails a test, of one that returns values.
 
         With the columns that name a row, and the first others: by the bare value nobody finds it.
@@ -99,7 +99,7 @@ class Sampler:
         if model is None or not model.columns:
             return ""
         keys = [t.column for t in self.project.tests_of.get(model.id, []) if t.kind == "unique"]
-        wanted = [*dict.fromkeys([*keys, test.column, *model.columns])][:COLUMNS]
+        wanted = [*dict.fromkeys([*keys, test.column, *model.columns])][:columns]
         return self._of_model(test, ", ".join(f"m.`{name}`" for name in wanted))
 
     def _of_model(self, test: Test, wanted: str) -> str:
@@ -109,7 +109,9 @@ class Sampler:
         if model is None or not value or not test.sql:
             return ""
         same = f"m.`{test.column}` <=> f.`{value}`"
-        return f"select {wanted} from {model.table} m left semi join ({test.sql}) f on {same}"
+        where = f" where {test.where}" if test.where else ""
+        found = f"{model.table} m left semi join ({test.sql}) f on {same}"
+        return f"select {wanted} from {found}{where}"
 
     def _prover(self, build: str) -> Prover:
         if build not in self._provers:
