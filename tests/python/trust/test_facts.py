@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,25 @@ def test_what_dbt_skips_is_old_for_the_reason_above_it(lake: Lake, tmp_path: Pat
     found = report({"s.a": "fail"})
     below = Node("model.shop.b", "b", "skipped", "s.b", ("model.shop.a",))
     finish(lake, Report({**found.nodes, below.id: below}, found.tests), request(FIRST))
+    told = the(look(lake, tmp_path), "B")
+    assert told.said == "Yes, but old" and told.why.startswith("1 a has no amount;")
+
+
+def test_a_test_that_was_not_run_has_the_reason_above_what_it_reads(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """`b` was built, and its test reads `c`, which was skipped since `a` failed."""
+    two_tables(tmp_path)
+    make(lake, "s.a", "s.b")
+    for name in ("s.a", "s.b"):
+        add(lake, name, 0)
+        add(lake, name, 1, build=FIRST)
+    found = report({"s.a": "fail", "s.b": "skipped"})
+    id = "test.model.shop.b"
+    tests = {**found.tests, id: replace(found.tests[id], nodes=("model.shop.b", "model.shop.c"))}
+    between = Node("model.shop.c", "c", "skipped", "s.c", ("model.shop.a",))
+    nodes = {**found.nodes, between.id: between}
+    finish(lake, Report(nodes, tests), request(FIRST))
     told = the(look(lake, tmp_path), "B")
     assert told.said == "Yes, but old" and told.why.startswith("1 a has no amount;")
 
