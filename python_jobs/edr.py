@@ -34,17 +34,20 @@ QUIET = {
 }
 
 
-def leave_out(dbt_args: Sequence[str], project_dir: Path, lake: Lake) -> list[str]:
+def leave_out(
+    dbt_args: Sequence[str], project_dir: Path, target: Mapping[str, Any], lake: Lake
+) -> list[str]:
     """Return the options that leave out elementary's own models, where this version made them all.
 
     These are empty tables, and views: hooks fill them, in every run.
     """
     chosen = CHOOSING & {arg.partition("=")[0] for arg in dbt_args}
     wanted = {path.stem for path in (project_dir / PACKAGE / "models").rglob("*.sql")}
-    found = {entry.name for entry in list_relations(lake, SCHEMA)}
+    schema = _schema(target)
+    found = {entry.name for entry in list_relations(lake, schema)}
     if chosen or "metadata" not in wanted or not wanted <= found:
         return []
-    rows = open_catalog(lake).load_table(f"{SCHEMA}.metadata").scan().to_arrow().to_pylist()
+    rows = open_catalog(lake).load_table(f"{schema}.metadata").scan().to_arrow().to_pylist()
     is_of = {row["dbt_pkg_version"] for row in rows}
     return ["--exclude", "package:elementary"] if is_of == {_version(project_dir)} else []
 
@@ -64,7 +67,7 @@ def run_edr(project_dir: Path, target: Mapping[str, Any], *args: str) -> int:
         )
     home = lake.home / "edr"
     profile = {key: target[key] for key in KEYS if key in target}
-    profile |= {"schema": SCHEMA, "home": str(lake.home), "warehouse": str(lake.warehouse)}
+    profile |= {"schema": _schema(target), "home": str(lake.home), "warehouse": str(lake.warehouse)}
     _write(home / ".edr" / "config.yml", QUIET)
     profiles = {"elementary": {"target": "lake", "outputs": {"lake": profile}}}
     _write(home / "profiles.yml", profiles)
@@ -80,6 +83,12 @@ def run_edr(project_dir: Path, target: Mapping[str, Any], *args: str) -> int:
     where += ["--target-path", str(home / "logs")]
     command = [sys.executable, "-c", EDR, *args, *where]
     return subprocess.run(command, env=environ, check=False).returncode
+
+
+def _schema(target: Mapping[str, Any]) -> str:
+    """Return where elementary's tables are: as macros/overrides/generate_schema_name.sql says."""
+    schema = target.get("schema")
+    return SCHEMA if schema == "main" else f"{schema}_{SCHEMA}"
 
 
 def _version(project_dir: Path) -> str | None:

@@ -42,7 +42,7 @@ def run_dbt(
         _announce(choice)
         environ, lake = choice.environment(os.environ), lake_from_target(target, project_dir)
         if command in ("build", "run") and not (target.get("host") or choice.standins_because):
-            dbt_args = [*dbt_args, *leave_out(dbt_args, project_dir, lake)]
+            dbt_args = [*dbt_args, *leave_out(dbt_args, project_dir, target, lake)]
         gated = command == "build" and target.get("gate")
         exit_code = build(lake, dbt_args, environ) if gated else run(dbt_args, environ)
         if command in BUILDING:

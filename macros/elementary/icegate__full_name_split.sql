@@ -1,6 +1,5 @@
 {# `SCHEMA.TABLE` here, since Spark's names have no database. elementary's own splits at the pattern
-   `.`, which is any character to Spark, and asks for a third part: an error under ANSI, at the first
-   column that has changed or value that is an anomaly. #}
+   `.`, which is any character to Spark: all parts come out empty, and what was found is no table's. #}
 {% macro icegate__full_name_split(part_name) %}
     {% if part_name == 'database_name' %}
         cast(null as string)

@@ -2,7 +2,8 @@
    it hasn't. elementary does it by a hook of each of its models, which don't run when they are
    unchanged, and takes them as done. #}
 {% macro upload_elementary_artifacts() %}
-    {% if execute and elementary is defined and elementary.get_artifacts_hashes is defined %}
+    {% set is_real = elementary is defined and elementary.is_elementary_enabled is defined %}
+    {% if execute and is_real and elementary.is_elementary_enabled() %}
         {% set hashes = elementary.get_artifacts_hashes() %}
         {% for kind in [
             'models', 'tests', 'sources', 'snapshots', 'exposures', 'seeds', 'groups', 'columns',
