@@ -61,7 +61,9 @@ def manifest(folder: Path, *nodes: dict[str, Any], **more: Any) -> None:
     write(folder, "manifest", content, "v12")
 
 
-def results(folder: Path, at: str = "2026-11-23T06:00:00Z", **statuses: str) -> None:
+def results(
+    folder: Path, at: str = "2026-11-23T06:00:00Z", run: str = "a `dbt test`", **statuses: str
+) -> None:
     """Write what the last run said of the tests of tables: of rows that readers have."""
     found = [
         {
@@ -70,7 +72,7 @@ def results(folder: Path, at: str = "2026-11-23T06:00:00Z", **statuses: str) -> 
         }
         for name, status in statuses.items()
     ]
-    told = {"generated_at": at, "invocation_id": "of `dbt test`"}
+    told = {"generated_at": at, "invocation_id": run}
     write(
         folder, "run_results", {"metadata": told, "args": {"which": "test"}, "results": found}, "v6"
     )

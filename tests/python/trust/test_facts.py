@@ -228,6 +228,13 @@ def test_what_a_test_run_finds_on_main(lake: Lake, tmp_path: Path) -> None:
     assert facts.tables[0].tests[0].result == "failed"
 
 
+def test_what_a_build_through_the_gate_finds_is_not_on_main(lake: Lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    two_releases(lake)
+    artifacts.results(tmp_path, run=request(THIRD).invocation_id, a="fail", b="pass")
+    assert the(look(lake, tmp_path), "A").said == "Yes, but old"
+
+
 def test_nothing_checks_it(lake: Lake, tmp_path: Path) -> None:
     artifacts.manifest(tmp_path, artifacts.model("s.a"))
     make(lake, "s.a")
