@@ -51,7 +51,11 @@ def wait(
     state = max((row["state"] for row in rows), key=[*CODES].index, default="ready")
     counts = (f"{n} {s}" for s in CODES if (n := sum(row["state"] == s for row in rows)))
     last = f"{state}: {', '.join(counts)}" if rows else "no source of this project is files"
-    return Shown({"state": state, "deliveries": rows}, [Grid(GRID, rows), last], CODES[state])
+    # As dbt parsed them: an environment that names another folder since then isn't seen.
+    folders = sorted({str(table.folder) for table in tables})
+    facts = {"state": state, "folders": folders, "deliveries": rows}
+    looked = [f"looked in {', '.join(folders)}"] if folders else []
+    return Shown(facts, [Grid(GRID, rows), *looked, last], CODES[state])
 
 
 def _watch(
