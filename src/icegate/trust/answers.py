@@ -175,7 +175,8 @@ class Answers:
 
     def _checks(self, tests: Collection[Test]) -> str:
         """Return how many tests passed, and how many didn't quite."""
-        ended = Counter(result(t, last_ran(t, self.project, self.past)) for t in tests)
+        project, past = self.project, self.past
+        ended = Counter(result(t, last_ran(t, project, past), past) for t in tests)
         more = {"warned": "warned", EARLY: "can’t tell yet", MISSING: "weren’t run"}
         parts = [f"{ended[how]} {said}" for how, said in more.items() if ended[how]]
         return ", ".join([f"{words.count(ended['passed'], 'check')} passed", *parts])

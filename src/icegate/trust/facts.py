@@ -35,6 +35,7 @@ from icegate.trust.standing import Past, replay
 from icegate.trust.tables import Look, Moved, look_at, moves, with_columns
 
 FULL = 300  # tables that get a part of their own; of more, those with a finding or readers
+TOO_YOUNG = "It compares with a week of days, and passes until it has them."
 SAMPLED = 20  # failing tests whose rows are read
 
 STANDINS = (
@@ -252,11 +253,11 @@ class Reading:
     def _test_of(self, model: Model) -> Callable[[Test], TestFacts]:
         def told(test: Test) -> TestFacts:
             ran = last_ran(test, self.project, self.past)
-            ended, blocks = result(test, ran), test.severity == "error"
+            ended, blocks = result(test, ran, self.past), test.severity == "error"
             if ran is None:
                 return TestFacts(test.name, words.rule(test), ended, blocks)
             failed = ran.status != "pass" and bool(ran.failures)
-            early = test.judged(EARLY) if ended == EARLY else []
+            early = [*test.judged(EARLY), TOO_YOUNG] if ended == EARLY else []
             return TestFacts(
                 test.name,
                 words.rule(test),

@@ -208,6 +208,17 @@ def test_not_enough_history_is_no_pass(lake: Lake, tmp_path: Path) -> None:
     assert (b.result, b.fault, b.sample) == ("failed", "9 rows came on Monday", None)
 
 
+def test_elementary_without_a_week_of_days_is_no_pass(lake: Lake, tmp_path: Path) -> None:
+    name = "elementary_volume_anomalies_a"
+    artifacts.manifest(
+        tmp_path, artifacts.model("s.a"), artifacts.check("s.a", name, "volume_anomalies")
+    )
+    make(lake, "s.a")
+    artifacts.results(tmp_path, a="pass")
+    (young,) = look(lake, tmp_path).tables[0].tests
+    assert young.result == "not enough history" and "a week of days" in young.fault
+
+
 def test_never_released(lake: Lake, tmp_path: Path) -> None:
     two_tables(tmp_path)
     make(lake, "s.b")
