@@ -147,6 +147,12 @@ def rule(test: Test) -> str:
         "expression_is_true": f"For every row: {given.get('expression')}.",
         "no_lost_keys": f"Every {column} of {_named(given.get('upstream'))} is here.",
         "is_empty": "Nothing ends up here.",
+        "volume_anomalies": "About as many rows arrive as on other days.",
+        "freshness_anomalies": "Rows arrive as often as on other days.",
+        "event_freshness_anomalies": "Rows arrive as soon after their event as on other days.",
+        "dimension_anomalies": "Each group of rows has its usual share.",
+        "column_anomalies": f"The values of {column} are as on other days.",
+        "schema_changes": "No column is new, gone, or of another type.",
     }.get(test.kind)
     if test.of_kind and not told:
         return first_sentence(test.of_kind)
