@@ -272,4 +272,4 @@ def test_alerts_go_where_the_environment_says(
     url, received = webhook
     monkeypatch.setenv("SLACK_WEBHOOK", url)
     assert run_edr("monitor") == 0
-    assert "schema_changes - Column Added" in json.dumps(received)
+    assert "*Test:* accepted_values" in json.dumps(received)
