@@ -164,7 +164,7 @@ class Answers:
         if at is None:
             return UNCHECKED, "Its checks weren’t run yet", None
         empty = ". It has no rows" if look.rows == 0 else ""
-        return YES, f"{self._checks(tests)} {words.moment(self._local(at), self.now)}{empty}", since
+        return YES, f"{self._checks(tests, at)}{empty}", since
 
     def _accepted(self, standing: Standing) -> str:
         tests = [self.project.tests[id] for id in standing.accepted if id in self.project.tests]
@@ -173,13 +173,15 @@ class Answers:
         in_spite_of = words.listed(names) or "a check that failed"
         return f"{standing.accepted_by} published it in spite of {in_spite_of}{why}"
 
-    def _checks(self, tests: Collection[Test]) -> str:
-        """Return how many tests passed, and how many didn't quite."""
+    def _checks(self, tests: Collection[Test], at: datetime) -> str:
+        """Return how many tests passed when, and how many didn't quite."""
         project, past = self.project, self.past
         ended = Counter(result(t, last_ran(t, project, past), past) for t in tests)
         more = {"warned": "warned", EARLY: "can’t tell yet", MISSING: "weren’t run"}
+        passed = f"{words.count(ended['passed'], 'check')} passed"
+        when = words.moment(self._local(at), self.now)
         parts = [f"{ended[how]} {said}" for how, said in more.items() if ended[how]]
-        return ", ".join([f"{words.count(ended['passed'], 'check')} passed", *parts])
+        return "; ".join([f"{passed} {when}", *parts])
 
     def _view(self, model: Model) -> tuple[str, str, datetime | None]:
         below = [self.of_table(self.project.models[id]) for id in model.parents
