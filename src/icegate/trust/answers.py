@@ -146,7 +146,7 @@ class Answers:
             return self._view(model)
         failing = self._failing_now(model)
         if failing:
-            return NO, failing, self._ran_at()
+            return NO, failing, self.project.ran_at
         ran_well = self._ran_well(model)
         if standing.held and not (ran_well and standing.told_at and ran_well > standing.told_at):
             see = self._you_see(standing, look)
@@ -262,16 +262,12 @@ class Answers:
         ]
         has_run = any(id in self.project.results for id in tests)
         good = all(result["status"] in ("success", "pass", "warn") for result in found)
-        return self._ran_at() if has_run and good else None
+        return self.project.ran_at if has_run and good else None
 
     def _is_told(self, model: Model) -> bool:
         """Tell whether the ledger has what dbt's last run found of a model: not of its main."""
         was_build = self.past.knows(self.project.run.get("invocation_id"))
         return was_build and model.table in self.past.tables
-
-    def _ran_at(self) -> datetime | None:
-        told = self.project.run.get("generated_at")
-        return datetime.fromisoformat(str(told).replace("Z", "+00:00")) if told else None
 
     def _data_of(self, model: Model) -> datetime | None:
         standing, look = self.past.tables.get(model.table), self.looks.get(model.table.lower())

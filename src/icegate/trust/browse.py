@@ -21,7 +21,7 @@ from icegate.trust.engineers import last_ran
 from icegate.trust.facts import Facts, Reading, read_facts
 from icegate.trust.project import Model, Project, Test, read_project
 from icegate.trust.rows import Difference, Place, Rows
-from icegate.trust.samples import Sample, Sampler
+from icegate.trust.samples import Sample
 from icegate.trust.standing import Cause
 
 EVERY = 1_000  # columns of a row that fails
@@ -61,7 +61,6 @@ class Browse:
             if self.reading
             else read_facts(at.lake, at.project, at.target, now)
         )
-        self.sampler = Sampler(at.lake, self.project)
         self.open: list[OpenBuild] = open_builds(at.lake)
         self.ended = past(at)
 
@@ -144,6 +143,7 @@ class Browse:
 
     def faults(self, model: Model) -> Iterator[Fault]:
         """Yield the tests that keep a table back or fail on it, each with some failing rows."""
+        assert self.reading is not None
         cause = self.held(model)
         tests = {test.id: test for test in self.project.tests_of.get(model.id, [])}
         if cause is not None and cause.test in self.project.tests:
@@ -154,7 +154,7 @@ class Browse:
             if ran is None or ran.status not in ("fail", "warn") or not ran.failures:
                 continue
             build = ran.build if ran.build in waiting else ""
-            sample = self.sampler.of(test, build, rows.FIRST, EVERY)
+            sample = self.reading.sampler.of(test, build, rows.FIRST, EVERY)
             blamed = self.project.models.get(test.attached or "")
             says = f"{words.fault(test, ran.failures, blamed)}."
             yield Fault(says, blamed.table if blamed else "", build or MAIN, sample)

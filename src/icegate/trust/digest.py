@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from icegate.trust import words
 from icegate.trust.answers import FAULTS, NO, OLD, UNCHECKED, YES, Answer, worst_first
-from icegate.trust.facts import STANDINS, Reading
+from icegate.trust.facts import Reading
 from icegate.trust.project import Exposure, Model
 from icegate.trust.standing import Cause
 
@@ -54,7 +54,7 @@ class Writer:
 
     def __init__(self, reading: Reading, page: str = "", each_release: bool = False) -> None:
         self.project, self.past, self.now = reading.project, reading.past, reading.now
-        self.answers, self.page = reading.answers, page
+        self.answers, self.page, self.notices = reading.answers, page, reading.notices
         self.is_empty = not reading.looks and self.past.last is None  # nothing was built yet
         self.release = max((s.release or 0 for s in self.past.tables.values()), default=0)
         self.extra = {"release": str(self.release)} if each_release else {}
@@ -85,7 +85,7 @@ class Writer:
             boards=boards,
             owners=words.listed(_owners([*troubled, *map(self.answers.of_exposure, boards)])),
             unchecked=_names(a for a in found if a.answer == UNCHECKED),
-            notice=STANDINS if self.project.has_standins or self.past.standins else "",
+            notice=" ".join(self.notices),
         )
         name = words.human(self.project.name).capitalize()
         release = f", release {self.release}" if self.release else ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from icegate.audits.tests import counted
+from icegate.gate.report import PASSED
 from icegate.trust.project import Model, Project, Test
-from icegate.trust.standing import PASSED, Past, Ran
+from icegate.trust.standing import Past, Ran
 from icegate.trust.tables import Look
 
 ENDED = {"pass": "passed", "warn": "warned", "fail": "failed"}
@@ -83,9 +83,9 @@ def last_ran(test: Test, project: Project, past: Past) -> Ran | None:
     """Return how a test ended last: as the ledger has it, or dbt's last run if that is newer."""
     known = past.tests.get(test.id, [])
     result = project.results.get(test.id)
-    if result is None or result["status"] == "skipped":
+    at = project.ran_at
+    if at is None or result is None or result["status"] == "skipped":
         return known[-1] if known else None
-    at = datetime.fromisoformat(str(project.run["generated_at"]).replace("Z", "+00:00"))
     if known and (known[-1].at >= at or past.knows(project.run.get("invocation_id"))):
         return known[-1]
     proof = (result.get("adapter_response") or {}).get("proof") or ""
@@ -113,10 +113,11 @@ def _costs(project: Project, past: Past) -> Iterator[Cost]:
     for test in project.tests.values():
         ran = last_ran(test, project, past)
         if ran is not None and ran.seconds is not None:
-            yield Cost(test.name, _table(test, project), ran.seconds, ran.proof)
+            yield Cost(test.name, table_of(test, project), ran.seconds, ran.proof)
 
 
-def _table(test: Test, project: Project) -> str:
+def table_of(test: Test, project: Project) -> str:
+    """Return the table that a test is declared on, "" of a test of none."""
     model = project.models.get(test.attached or "")
     return model.table if model else ""
 

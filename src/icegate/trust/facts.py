@@ -11,7 +11,7 @@ from typing import Any
 from icegate import pii
 from icegate.anomalies.find import find
 from icegate.anomalies.look import Finding
-from icegate.catalog import CatalogEntry, list_relations
+from icegate.catalog import list_relations
 from icegate.files import LocalFiles
 from icegate.gate import ledger
 from icegate.gate.ledger_rows import ReleaseTable
@@ -27,6 +27,7 @@ from icegate.trust.engineers import (
     for_engineers,
     last_ran,
     result,
+    table_of,
     tested_columns,
 )
 from icegate.trust.project import Model, Project, Test, read_project
@@ -158,7 +159,7 @@ class Reading:
             made_at=self.now,
             project=project.name,
             target=target,
-            notices=(STANDINS,) if project.has_standins or self.past.standins else (),
+            notices=self.notices,
             last_release=max((s.release or 0 for s in self.past.tables.values()), default=0),
             last_build=last.build if last else "",
             last_built_at=last.at.astimezone(self.now.tzinfo) if last else None,
@@ -169,6 +170,11 @@ class Reading:
             engineers=for_engineers(project, self.past, self.looks),
             past=self.past,
         )
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What has to be said before all else."""
+        return (STANDINS,) if self.project.has_standins or self.past.standins else ()
 
     def _sorted(self) -> list[Model]:
         """Return the models: those that people read first, then the others by name."""
@@ -196,10 +202,9 @@ class Reading:
         look, metadata = self.looks.get(name, Look(model.table, error="it isn’t there")), {}
         if name in self.metadata and not look.error:
             metadata = self.metadata[name]
-            entry: CatalogEntry = self.entries[name]
             look = with_columns(
                 look,
-                StoredTable(entry, metadata),
+                StoredTable(self.entries[name], metadata),
                 model.columns,
                 pii.kinds(model.columns),
                 tested_columns(model, self.project),
@@ -278,13 +283,9 @@ class Reading:
         self.sampled += 1
         if self.sampled > SAMPLED:
             return Sample(why_none="there are too many failing tests to show rows of each")
-        standing = self.past.tables.get(self._attached(test))
+        standing = self.past.tables.get(table_of(test, self.project))
         waits = standing is not None and standing.held is not None and standing.held.build == build
         return self.sampler.of(test, build if waits else "")
-
-    def _attached(self, test: Test) -> str:
-        model = self.project.models.get(test.attached or "")
-        return model.table if model else ""
 
 
 def _promise(model: Model) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,10 @@ class Project:
     has_standins: bool = False
 
     @cached_property
-    def by_table(self) -> Mapping[str, Model]:
-        """Models by `schema.name`."""
-        return {model.table: model for model in self.models.values()}
+    def ran_at(self) -> datetime | None:
+        """When dbt's last run ended, None where there was none."""
+        told = self.run.get("generated_at")
+        return datetime.fromisoformat(str(told).replace("Z", "+00:00")) if told else None
 
     @cached_property
     def children(self) -> Mapping[str, list[str]]:
@@ -152,8 +154,7 @@ class Project:
 
     def above(self, id: str) -> set[str]:
         """Return all models and sources above a node."""
-        found: set[str] = set()
-        waiting = [id]
+        found, waiting = set[str](), [id]
         while waiting:
             node = self.models.get(waiting[-1]) or self.exposures.get(waiting[-1])
             waiting.pop()

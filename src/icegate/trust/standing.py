@@ -10,8 +10,6 @@ from typing import Any
 
 from icegate.gate.ledger_rows import Event
 
-PASSED = ("pass", "warn")
-
 
 @dataclass(frozen=True)
 class Cause:
@@ -29,7 +27,6 @@ class Cause:
     reach: str = ""  # how the fault reached the table: "", downstream, tied or scope
     failures: int | None = None
     text: str = ""  # of what no test says
-    waiting: int | None = None  # rows
     query: str = ""  # the SQL that shows them
 
 
@@ -179,8 +176,7 @@ def _causes(
         if verdict["root"] == "not_run_test":  # since what it reads wasn't built either
             cause = faults.above(*test.get("nodes", ())) or cause
         reach = verdict["cause"] if verdict["cause"] in ("tied", "scope") else ""
-        rows, query = held.get("rows"), held.get("query") or ""
-        yield verdict["table"], replace(cause, reach=reach, waiting=rows, query=query)
+        yield verdict["table"], replace(cause, reach=reach, query=held.get("query") or "")
     for table, why in (detail.get("blocked") or {}).items():
         yield table, Cause(event.at, event.build, "blocked", text=why)
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from rich.filesize import decimal
+
 from icegate.trust.project import Model, Test
 
 SHOWN = 3  # values of a list before "and 4 more"
@@ -108,12 +110,7 @@ def age(span: timedelta) -> str:
 
 def size(byte_count: int | None) -> str:
     """Return a number of bytes."""
-    value = float(byte_count or 0)
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if value < 1000 or unit == "TB":
-            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
-        value /= 1000
-    return ""
+    return decimal(byte_count or 0)
 
 
 def number(value: Any) -> str:

@@ -32,7 +32,7 @@ def seen(folder: Path) -> Browse:
 
 
 def of(seen: Browse, table: str) -> Model:
-    return seen.project.by_table[table]
+    return next(m for m in seen.project.models.values() if m.table == table)
 
 
 def test_releases_beside_what_waits(seen: Browse) -> None:
