@@ -22,9 +22,9 @@
     }) -%}
     {{ return({
         'append_log': many_writers,
-        'streaming_target': dict(many_writers, **row_level_mode('merge-on-read', 'snapshot')),
-        'batch_merge': dict(one_writer, **row_level_mode('copy-on-write', 'serializable')),
-        'changelog_source': dict(one_writer, **row_level_mode('copy-on-write', 'serializable')),
+        'streaming_target': dict(many_writers, **merge_on_read()),
+        'batch_merge': dict(one_writer, **copy_on_write()),
+        'changelog_source': dict(one_writer, **copy_on_write()),
         'rebuilt': dict(one_writer, **{'write.distribution-mode': 'range'}),
     }) }}
 {% endmacro %}

@@ -89,6 +89,7 @@ class Observed(DbtProject):
         )
         shutil.copy(ROOT / "packages.yml", self.folder)
         shutil.copytree(MACROS, self.folder / "macros")
+        shutil.copytree(ROOT / "macros" / "iceberg", self.folder / "macros" / "iceberg")
         names = ROOT / "macros/overrides/generate_schema_name.sql"
         shutil.copy(names, self.folder / "macros")
         self.write_yaml("models/_models.yml", {"models": [ORDERS]})
@@ -208,9 +209,26 @@ def test_two_builds_at_once(observed: Observed) -> None:
     assert {("left",), ("right",)} <= {*runs}
 
 
+@pytest.mark.long
+@needs_it
+def test_its_tables_are_compacted_once_they_have_many_files(observed: Observed) -> None:
+    before = observed.count("dbt_invocations.files")
+    assert before > 1
+    project = yaml.safe_load((observed.folder / "dbt_project.yml").read_text())
+    upload, _ = project["on-run-end"]
+    for min_files, files in [(before + 3, before + 1), (before + 1, 1)]:
+        compact = f"{{{{ maintain_elementary(min_files={min_files}) }}}}"
+        observed.write_yaml("dbt_project.yml", {**project, "on-run-end": [upload, compact]})
+        runs = observed.count("dbt_invocations")
+        assert observed.dbt("build", "--select", "orders").ok
+        assert observed.count("dbt_invocations.files") in (files, files + 1)
+        assert observed.count("dbt_invocations") == runs + 1
+    observed.write_yaml("dbt_project.yml", project)
+
+
 @pytest.fixture
 def webhook() -> Iterator[tuple[str, list[Any]]]:
-    """A server that takes what is sent to Slack."""
+    """A server that takes what is sent to Slack or Teams."""
     received: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -218,7 +236,7 @@ def webhook() -> Iterator[tuple[str, list[Any]]]:
             received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(b"ok")
+            self.wfile.write(b"1")  # Teams' old webhooks say this, and Slack's may say anything
 
         def log_message(self, *_: object) -> None:
             """Stay quiet."""
@@ -264,12 +282,24 @@ def test_the_page_has_the_tests(
 
 @pytest.mark.long
 @needs_it
+@pytest.mark.parametrize(
+    ("channel", "says"),
+    [("SLACK_WEBHOOK", "*Test:* accepted_values"), ("TEAMS_WEBHOOK", "AdaptiveCard")],
+)
 def test_alerts_go_where_the_environment_says(
+    observed: Observed,
     run_edr: Callable[..., int],
     webhook: tuple[str, list[Any]],
     monkeypatch: pytest.MonkeyPatch,
+    channel: str,
+    says: str,
 ) -> None:
     url, received = webhook
-    monkeypatch.setenv("SLACK_WEBHOOK", url)
+    assert observed.dbt("build", "--select", "orders").ok  # something new to tell
+    monkeypatch.setenv(channel, url)
     assert run_edr("monitor") == 0
-    assert "*Test:* accepted_values" in json.dumps(received)
+    told = json.dumps(received)
+    assert says in told and "accepted_values" in told
+    sent = len(received)
+    assert run_edr("monitor") == 0
+    assert len(received) == sent  # what was told isn't told again

@@ -1,3 +1,6 @@
+{#- What had arrived when a month began, for questions about its closing. -#}
+{{ config(post_hook="{{ create_tag(this, 'month_' ~ run_started_at.strftime('%Y_%m'), 400) }}") }}
+
 -- One row for each change of an order: renamed and typed, nothing else.
 with landed as (
     select

@@ -1,3 +1,11 @@
+{#- Gateways deliver small files: they are written together from a hundred on, and the rest is done
+    on the first of a month. -#}
+{{ config(post_hook=[
+    "{{ compact(this, min_files=100) }}",
+    "{{ rewrite_manifests(this) if run_started_at.day == 1 }}",
+    "{{ expire_snapshots(this) if run_started_at.day == 1 }}",
+]) }}
+
 -- One row for each reading of a device: renamed, nothing else; Parquet brings the types.
 with landed as (
     select

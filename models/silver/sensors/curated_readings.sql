@@ -1,5 +1,7 @@
+{#- A delivery corrects few of many rows: they are marked, and compacted before it's published. -#}
 {{ config(
-    unique_key='reading_id', partition_by=['months(reading_at)'], sort_by=['device_id', 'reading_at']
+    unique_key='reading_id', partition_by=['months(reading_at)'], sort_by=['device_id', 'reading_at'],
+    tblproperties=merge_on_read('serializable'), post_hook="{{ compact(this) }}"
 ) }}
 
 -- A gateway may deliver a reading again, corrected: the later file wins.

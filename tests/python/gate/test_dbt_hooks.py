@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
+from conftest import ROOT
 
 from gate.gated import GatedProject
 
 pytestmark = pytest.mark.slow
 
 LOG = "insert into {{ target.schema }}.log values "
+GROWS = {"materialized": "incremental", "incremental_strategy": "append"}
 NOTE = """
     {% macro note(what) %}
         {% do run_query("insert into " ~ target.schema ~ ".log values ('" ~ what ~ "')") %}
@@ -71,3 +75,49 @@ def test_a_hook_that_fails_at_the_end_changes_no_verdict(hooked: GatedProject) -
     run = hooked.dbt("build")
     assert not run.ok and hooked.seen("orders") == hooked.seen("report") == [(1, 1)]
     assert "release 1: 2 tables published" in run.notes
+
+
+def test_compact_in_a_hook_works_on_the_branch_of_the_build(gated: GatedProject) -> None:
+    shutil.copytree(ROOT / "macros" / "iceberg", gated.folder / "macros")
+    gated.values("orders", 1, **GROWS)
+    assert gated.dbt("build").ok and gated.dbt("build").ok
+    gated.tests(orders={"amount": ["not_null"]})
+    hook = "{{ compact(this, min_files=3) }}"
+    gated.values("orders", None, **GROWS, post_hook=hook)
+    assert not gated.dbt("build").ok
+    assert gated.seen("orders") == [(1, 1), (1, 1)] and files(gated) == 2
+    (held,) = gated.builds("orders")
+    assert gated.waiting("orders") == [(1, 1), (1, 1), (1, None)]
+    assert files(gated, f" version as of 'build_{held}'") == 1
+    gated.values("orders", 3, **GROWS, post_hook=hook)
+    assert gated.dbt("build").ok
+    assert gated.seen("orders") == [(1, 1), (1, 1), (1, 3)] and files(gated) == 1
+
+
+def test_manifests_are_not_rewritten_in_a_hook_behind_the_gate(gated: GatedProject) -> None:
+    shutil.copytree(ROOT / "macros" / "iceberg", gated.folder / "macros")
+    gated.values("orders", 1, **GROWS)
+    assert gated.dbt("build").ok
+    gated.values("orders", 2, **GROWS, post_hook="{{ rewrite_manifests(this) }}")
+    run = gated.dbt("build")
+    assert "dbt run-operation rewrite_manifests --args '{table: orders}'" in run.text
+    assert gated.seen("orders") == [(1, 1)]
+
+
+def test_expiry_in_a_hook_keeps_what_releases_and_the_build_need(gated: GatedProject) -> None:
+    shutil.copytree(ROOT / "macros" / "iceberg", gated.folder / "macros")
+    hook = "{{ expire_snapshots(this, older_than_days=0, retain_last=1) }}"
+    gated.values("orders", 1, **GROWS, post_hook=hook)
+    for _ in range(3):
+        run = gated.dbt("build")
+        assert run.ok, run.text
+    assert gated.seen("orders") == [(1, 1)] * 3
+    for release in (1, 2, 3):
+        rows = gated.rows(f"select count(*) from {{s}}.orders version as of 'release_{release}'")
+        assert rows == [(release,)]
+
+
+def files(gated: GatedProject, version: str = "") -> int:
+    """Return how many data files readers open."""
+    (found,) = gated.rows(f"select count(distinct _file) from {{s}}.orders{version}")
+    return int(found[0])

@@ -1,0 +1,16 @@
+{# A branch or tag at what readers have now, unless there is one of this name. #}
+{% macro create_ref(kind, table, name, retain_days) %}
+    {% set prefix = 'build_' if kind == 'branch' else 'release_' %}
+    {% if name.startswith(prefix) or name == 'main' %}
+        {% do exceptions.raise_compiler_error(
+            "a " ~ kind ~ " can't be called '" ~ name ~ "'\n"
+            "  why: the gate's own names begin with " ~ prefix ~ ", and main is what readers read\n"
+            "  fix: take another name"
+        ) %}
+    {% endif %}
+    {% set retain = ' retain ' ~ retain_days ~ ' days' if retain_days is not none else '' %}
+    {{ return(iceberg_statement(
+        'alter table ' ~ iceberg_table(table) ~ ' create ' ~ kind ~ ' if not exists `' ~ name ~ '`'
+        ~ retain
+    )) }}
+{% endmacro %}
