@@ -12,7 +12,8 @@
             {% do runs.append(table) if table and node.name == 'dbt_invocations' %}
         {% endif %}
     {% endfor %}
-    {% if runs and run_query('select count(*) from ' ~ runs[0] ~ '.files').rows[0][0] >= min_files %}
+    {% set asked = 'select count(*) from ' ~ runs[0] ~ '.files' if runs %}
+    {% if runs and run_query(asked).rows[0][0] >= min_files %}
         {% for table in tables %}
             {% do run_query(compact(table, min_files=min_files)) %}
             {% do run_query(expire_snapshots(table)) %}

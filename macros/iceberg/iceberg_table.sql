@@ -1,4 +1,4 @@
-{# A table's name as text of SQL. What comes from the command line is a model's name or a table's. #}
+{# A table's name as text of SQL. What comes from the command line names a model or a table. #}
 {% macro iceberg_table(table) %}
     {% if not execute %}
         {{ return('') }}

@@ -74,6 +74,33 @@ def test_what_someone_else_wrote_meanwhile_is_never_lost(
     assert gated.builds("orders") == []
 
 
+def test_what_is_built_anew_on_top_of_others_is_tested_anew(gated: GatedProject) -> None:
+    """What the other wrote makes rows that fail: the tests of before knew nothing of them."""
+    gated.values("orders", 1, **GROWS)
+    gated.model("report", COPY)
+    over_seven = {"dbt_expression": {"arguments": {"expression": "< 7"}}}
+    gated.write(
+        "macros/dbt_expression.sql",
+        """
+        {% test dbt_expression(model, column_name, expression) %}
+            select * from {{ model }} where not ({{ column_name }} {{ expression }})
+        {% endtest %}
+        """,
+    )
+    gated.tests(orders=NOT_NULL, report={"amount": [over_seven]})
+    assert gated.dbt("build").ok
+    gated.values("orders", 2, **GROWS)
+    intrude(gated)
+    run = gated.dbt("build")
+    assert run.status["orders"] == run.status["report"] == "error", run.text
+    assert {run.status[name] for name in run.status if "dbt_expr" in name} == {"skipped"}
+    (gated.folder / "models" / "intruder.py").unlink()
+    run = gated.dbt("retry")
+    assert {run.status[name] for name in run.status if "dbt_expr" in name} == {"fail"}, run.text
+    assert gated.seen("orders") == [(1, 1), (1, 2), (7, 7)]
+    assert gated.seen("report") == [(1, 1)]  # 7 isn't less than 7
+
+
 def test_a_table_that_someone_else_made_meanwhile_stays(gated: GatedProject) -> None:
     gated.values("orders", 1)
     gated.values("other", 1)

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.artifacts.schemas.results import RunStatus, TestStatus
 from dbt_common.events.base_types import EventLevel, EventMsg
 from dbt_common.events.event_manager_client import add_callback_to_manager
 from dbt_common.events.functions import fire_event
@@ -14,8 +15,6 @@ from dbt_common.events.types import Note
 from icegate.gate.report import Report
 
 logger = AdapterLogger("Icegate")
-
-LAST_EVENT = "StatsLine"  # what dbt says at its very end
 
 
 def calling_task(hook_phase_frame: Any) -> tuple[Any, str] | None:
@@ -71,21 +70,26 @@ def rehearsal(task: Any) -> str:
 
 
 def fail_nodes(task: Any, gated: dict[str, str], why: dict[str, str]) -> None:
-    """Make the nodes of tables that can't be published errors, so that dbt says so and exits 1."""
-    from dbt.artifacts.schemas.results import RunStatus
+    """Make the nodes of tables that can't be published errors, so that dbt says so and exits 1.
 
+    `dbt retry` builds them anew, and repeats those of their tests that count as left out here.
+    """
+    failed = {id: why[table] for id, table in gated.items() if table in why}
     for result in task.node_results:
-        table = gated.get(result.node.unique_id, "")
-        if table in why and result.status == RunStatus.Success:
-            result.status, result.message = RunStatus.Error, why[table]
-            logger.error(why[table])
+        id = result.node.unique_id
+        if id in failed and result.status == "success":
+            result.status, result.message = RunStatus.Error, failed[id]
+            logger.error(failed[id])
+        elif result.status in ("pass", "warn") and failed.keys() & {*result.node.depends_on_nodes}:
+            result.status = TestStatus.Skipped
+            result.message = "a table that it reads can't be published"
 
 
 def tell_at_end(text: str, level: EventLevel = EventLevel.INFO) -> None:
     told: list[bool] = []
 
     def tell(message: EventMsg) -> None:
-        if message.info.name == LAST_EVENT and not told:
+        if message.info.name == "StatsLine" and not told:  # what dbt says at its very end
             told.append(True)
             fire_event(Note(msg=text), level=level)
 
