@@ -7,14 +7,12 @@ listens on this machine only.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import secrets
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from typing import Any
 from icegate import processes
 from icegate.errors import ConfigError, ServerError
 from icegate.java import find_java
+from icegate.locks import alone
 from icegate.server_launch import (
     APP,
     HOST,
@@ -74,8 +73,7 @@ def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
 
     Of two calls at once one starts it, and the other one waits for that.
     """
-    _make_home(lake)
-    with _one_at_a_time(lake):
+    with alone(lake.home / "server.lock", "start the Spark Connect server"):
         server = find_server(lake)
         if server is not None and _answers(lake, server):
             _check_port(server, port)
@@ -89,7 +87,7 @@ def stop_server(lake: Lake) -> Server | None:
     """End the server of this home and return it, or None when there was none."""
     if not lake.home.is_dir():
         return None
-    with _one_at_a_time(lake):
+    with alone(lake.home / "server.lock", "stop the Spark Connect server"):
         server = find_server(lake)
         if server is not None:
             processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)
@@ -230,24 +228,6 @@ def _check_port(server: Server, wanted: int | None) -> None:
 
 def _launched_with(lake: Lake) -> dict[str, Any]:
     return {key: lake.model_dump(mode="json")[key] for key in LAUNCH_KEYS}
-
-
-def _make_home(lake: Lake) -> None:
-    try:
-        lake.home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ServerError(
-            f"cannot make {lake.home}",
-            why=str(error.strerror),
-            fix="give yourself the permission, or set `home:` of the target",
-        ) from error
-
-
-@contextlib.contextmanager
-def _one_at_a_time(lake: Lake) -> Iterator[None]:
-    with (lake.home / "server.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _state_file(lake: Lake) -> Path:

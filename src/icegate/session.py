@@ -6,7 +6,6 @@ Without an endpoint it is Spark in this process, else a session on a Spark Conne
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import sys
@@ -18,6 +17,7 @@ from icegate.class_archive import CONF_DIR, java_options, make_archive
 from icegate.errors import IcegateError, JarsError
 from icegate.hash_key import remember
 from icegate.java import find_java
+from icegate.locks import alone
 from icegate.settings import JARS, Lake
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ def first_use(lake: Lake, session: SparkSession) -> None:
 
     Iceberg makes the catalog's tables at its first use, and fails when another one does too.
     """
-    with (lake.home / "catalog.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(lake.home / "catalog.lock", "open the catalog"):
         session.sql(f"show namespaces in {lake.catalog}").collect()
 
 

@@ -10,6 +10,7 @@ import typer
 
 from icegate.cli.common import Grid, Line, Opened, Shown, on_lake
 from icegate.errors import ConfigError
+from icegate.locks import alone
 
 if TYPE_CHECKING:
     from icegate.trust.deliver import Outcome
@@ -29,7 +30,8 @@ def notify(
     """Tell people what the last release published, and what is held back and why."""
     from icegate.trust import deliver
 
-    with nullcontext() if dry_run else deliver.alone(at.lake):
+    # One process at a time, so that two don't tell the same.
+    with nullcontext() if dry_run else alone(at.lake.home / "notify.lock", "tell anyone"):
         outcomes, notes, refused = _outcomes(at, again)
         if not dry_run:
             deliver.tell(at.lake, outcomes)

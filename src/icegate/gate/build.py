@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from icegate.errors import ConfigError, GateError
 from icegate.gate.refs import BUILD_STAMP, branch_of
+from icegate.locks import alone, open_lock
 from icegate.settings import Lake
 
 NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,59}")  # `__` ends a table's name in staging
@@ -19,6 +20,7 @@ OF_INVOCATION = re.compile(r"[0-9a-f]{8}")
 WAP_BRANCH = "spark.wap.branch"
 STAMP = "spark.sql.iceberg.snapshot-property."
 INVOCATION_STAMP = "icegate.invocation"
+WRITE = "write through the gate"  # what can't be done without a lock
 
 
 def check_name(name: str) -> str:
@@ -77,7 +79,7 @@ class Build:
 
 def hold_alive(lake: Lake, build: str) -> IO[str]:
     """Return a lock that marks a build as alive until it's closed or the process ends."""
-    file = _open(_lock_file(lake, build))
+    file = open_lock(_lock_file(lake, build), WRITE)
     fcntl.flock(file, fcntl.LOCK_SH)  # processes of one named build share it
     return file
 
@@ -98,7 +100,7 @@ def is_alive(lake: Lake, build: str) -> bool:
 @contextmanager
 def ending(lake: Lake, build: str) -> Iterator[None]:
     """Hold while a person ends a build: no process of it runs, and none begins meanwhile."""
-    with _open(_lock_file(lake, build)) as file:
+    with open_lock(_lock_file(lake, build), WRITE) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -110,33 +112,15 @@ def ending(lake: Lake, build: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def hold_table(lake: Lake, build: str, table: str) -> Iterator[None]:
+def hold_table(lake: Lake, build: str, table: str) -> AbstractContextManager[None]:
     """Hold while a node writes a table of a build: no other process of it does."""
-    with _open(lake.home / "builds" / f"{build}.{table}.lock") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return alone(lake.home / "builds" / f"{build}.{table}.lock", WRITE)
 
 
-@contextmanager
-def publishing(lake: Lake) -> Iterator[None]:
+def publishing(lake: Lake) -> AbstractContextManager[None]:
     """Hold while this process publishes: one at a time; the lock ends with its process."""
-    with _open(lake.home / "publish.lock") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return alone(lake.home / "publish.lock", WRITE)
 
 
 def _lock_file(lake: Lake, build: str) -> Path:
     return lake.home / "builds" / f"{build}.lock"
-
-
-def _open(path: Path) -> IO[str]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("w")
-    except OSError as error:
-        raise GateError(
-            "cannot write through the gate",
-            why=f"its lock {path} can't be written: {error.strerror}",
-            fix="give yourself the permission, or set `home:` of the target to a folder of yours",
-        ) from error

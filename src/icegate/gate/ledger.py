@@ -80,24 +80,18 @@ def _move(lake: Lake, rows: Mapping[str, Sequence[Any]]) -> None:
 
 def read_kept(lake: Lake, name: str) -> list[Any]:
     """Return the rows of a table in ``KEYS``."""
-    with _explained(lake, "read"):
-        stored = _stored(lake).get(name)
-        if stored is None:
-            return []
-        table = _open(name, stored.metadata)
-        return _rows_of(table, [task.file for task in table.scan().plan_files()])
+    return _read(lake, name)
 
 
 def read_events(lake: Lake, build: str | None = None) -> list[Event]:
     """Return the events of all builds or of one, the oldest first."""
-    where = "build is not null" if build is None else f"build = '{build}'"
-    return sorted(_read(lake, "releases", where), key=lambda event: event.at)
+    found = _read(lake, "releases", "build", build)
+    return sorted(found, key=lambda event: event.at)
 
 
 def read_release_tables(lake: Lake, release: int | None = None) -> list[ReleaseTable]:
     """Return the tables of all releases or of one, by release and name."""
-    where = "release is not null" if release is None else f"release = {release}"
-    found = _read(lake, "release_tables", where)
+    found = _read(lake, "release_tables", "release", release)
     return sorted(found, key=lambda table: (table.release, table.table_name))
 
 
@@ -212,11 +206,19 @@ def _columns(metadata: TableMetadata) -> list[FileColumn]:
     return [FileColumn(f.field_id, f.name, DUCKDB_TYPES[str(f.field_type)]) for f in fields]
 
 
-def _read(lake: Lake, name: str, where: str) -> list[Any]:
+def _read(lake: Lake, name: str, column: str = "", value: Any = None) -> list[Any]:
+    """Return all rows, or those that have a value in a column.
+
+    Without Arrow, whose import takes longer than all else.
+    """
     with _explained(lake, "read"):
         stored = _stored(lake).get(name)
-        found = _open(name, stored.metadata).scan(where).to_arrow().to_pylist() if stored else []
-        return [ROWS[name](**row) for row in found]
+        if stored is None:
+            return []
+        table = _open(name, stored.metadata)
+        scan = table.scan() if value is None else table.scan(f"{column} = {value!r}")
+        rows = _rows_of(table, [task.file for task in scan.plan_files()])
+        return rows if value is None else [r for r in rows if getattr(r, column) == value]
 
 
 def _empty(warehouse: Path, name: str) -> Metadata:

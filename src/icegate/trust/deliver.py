@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from icegate.errors import ConfigError
 from icegate.gate import ledger
 from icegate.gate.ledger_rows import Told
 from icegate.settings import Lake
@@ -88,24 +85,6 @@ def tell(lake: Lake, outcomes: Sequence[Outcome]) -> None:
         rows = [Told(now, o.channel.key, json.dumps(dict(o.digest.state), sort_keys=True))
                 for o in outcomes if o.result in (TOLD, SAME)]  # fmt: skip
         ledger.keep(lake, "told", rows)
-
-
-@contextmanager
-def alone(lake: Lake) -> Iterator[None]:
-    """Hold while this process tells people: one at a time, so that two don't tell the same."""
-    path = lake.home / "notify.lock"
-    try:
-        lake.home.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
-    except OSError as error:
-        raise ConfigError(
-            "cannot tell anyone",
-            why=f"its lock {path} can't be written: {error.strerror}",
-            fix="give yourself the permission, or set `home:` of the target to a folder of yours",
-        ) from error
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 class _Delivery(threading.Thread):

@@ -93,7 +93,7 @@ def test_no_command_starts_a_jvm_or_loads_what_it_need_not(shown: Path) -> None:
     code = (
         "import sys\nfrom icegate.cli.main import app\n"
         "try: app(['status'])\nexcept SystemExit: pass\n"
-        "print([m for m in ('pyspark', 'dbt', 'sqlalchemy', 'duckdb') if m in sys.modules])"
+        "print([m for m in ('pyspark', 'dbt', 'sqlalchemy', 'pyarrow') if m in sys.modules])"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], cwd=shown, capture_output=True, text=True, check=True
