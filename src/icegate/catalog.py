@@ -44,6 +44,11 @@ class CatalogEntry(NamedTuple):
         """The two-part name that people write."""
         return f"{self.namespace}.{self.name}"
 
+    def renamed(self, full_name: str) -> CatalogEntry:
+        """Return the same under another two-part name."""
+        namespace, _, name = full_name.partition(".")
+        return self._replace(namespace=namespace, name=name)
+
     @property
     def metadata_file(self) -> Path:
         """Where the metadata file lies on this machine."""
@@ -215,16 +220,13 @@ def connected(lake: Lake, mode: str) -> Iterator[Any]:
 
 def _open(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(path))}?mode={mode}"
-    if mode == "ro" and not os.access(path.parent, os.W_OK) and not _wal(path).exists():
+    log_file = path.with_name(path.name + "-wal")
+    if mode == "ro" and not os.access(path.parent, os.W_OK) and not log_file.exists():
         # A reader of a write-ahead log writes beside it; where nobody can, nobody changes it.
         uri += "&immutable=1"
     db = sqlite3.connect(uri, uri=True, isolation_level=None)
     db.row_factory = sqlite3.Row
     return db
-
-
-def _wal(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
 
 
 def _read_only(path: Path, folder: Path) -> CatalogError:

@@ -121,6 +121,11 @@ def table_names(tree: exp.Expr, catalog: str) -> set[str]:
     return {name.removeprefix(f"{catalog}.") for name in named}
 
 
+def name_in(table: exp.Table) -> str:
+    """Return `schema.table` of a table in a query, in lower case."""
+    return f"{table.db}.{table.name}".lower()
+
+
 def other_functions(tree: exp.Expr) -> list[str]:
     """Return the functions in a query that sqlglot doesn't know, people's own among them."""
     names = (str(node.this) for node in tree.find_all(exp.Anonymous))

@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.lineage import Node, lineage
 
-from icegate.dialect import SPARK, tables_in
+from icegate.dialect import SPARK, name_in, tables_in
 from icegate.landing import LandingTable
 from icegate.pii import declared, kinds
 
@@ -175,11 +175,6 @@ def name_of(node: Any) -> str:
     if node.config.get("materialized") == "ephemeral":
         return f"{EPHEMERAL}.{node.name}".lower()
     return f"{node.schema}.{getattr(node, 'alias', None) or node.identifier}".lower()
-
-
-def name_in(table: exp.Table) -> str:
-    """Return `schema.table` of a table in a query."""
-    return f"{table.db}.{table.name}".lower()
 
 
 def _with_ephemeral_names(tree: exp.Expr) -> exp.Expr:

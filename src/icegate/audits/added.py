@@ -23,6 +23,7 @@ from icegate.audits.rows import Rows
 from icegate.audits.shape import DOUBLES, ROWS, Shape, shape_of
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided, column_names
+from icegate.dialect import name_in
 from icegate.gate.refs import Metadata
 
 on: Any = pyiceberg_expressions
@@ -68,12 +69,12 @@ def part_of(
     part = Part(tree, {}, 0, 0)
     names = column_names(tree)
     for node in shape.grown:
-        grown = since[_name(node)]
+        grown = since[name_in(node)]
         if not grown.lost_no_row():
-            raise Undecided(f"{_name(node)}, in which rows are looked up, has lost some")
+            raise Undecided(f"{name_in(node)}, in which rows are looked up, has lost some")
         part.tables[grown.source.table.name] = Rows(grown.source, names)
     for node in {id(node): node for node in shape.tables}.values():
-        table, name = since[_name(node)], f"icegate_added_{len(part.tables)}"
+        table, name = since[name_in(node)], f"icegate_added_{len(part.tables)}"
         rows = table.deciding(shape, all_of(met.get(id(node), [])), names)
         part.tables[name] = rows
         node.replace(exp.alias_(exp.to_table(name), node.alias_or_name, table=True, quoted=True))
@@ -86,7 +87,7 @@ def _carry(failures: int, tree: exp.Select, shape: Shape, since: Mapping[str, Si
     """Add the failing rows of before to those that a query counts, if they all still fail."""
     if shape.kind != ROWS:
         raise Undecided(f"it had {failures} failing groups, which new rows may belong to")
-    grown = {_name(node) for node in shape.grown}
+    grown = {name_in(node) for node in shape.grown}
     for name, table in since.items():
         if not (table.is_same() if name in grown else table.lost_no_row()):
             raise Undecided(f"it had {failures} failing rows, and some of {name} changed since")
@@ -95,10 +96,6 @@ def _carry(failures: int, tree: exp.Select, shape: Shape, since: Mapping[str, Si
             raise Undecided(f"more than a count is asked of its {failures} failing rows")
         more = exp.Add(this=count.copy(), expression=exp.Literal.number(failures))
         count.replace(exp.Paren(this=more))
-
-
-def _name(node: exp.Table) -> str:
-    return f"{node.db}.{node.name}".lower()
 
 
 def _columns(metadata: Metadata) -> str:

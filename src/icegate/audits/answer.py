@@ -25,7 +25,15 @@ from icegate.audits.tree import (
     resolved,
 )
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
-from icegate.dialect import SPARK, moving_read, other_functions, table_names, to_duckdb, volatile
+from icegate.dialect import (
+    SPARK,
+    moving_read,
+    name_in,
+    other_functions,
+    table_names,
+    to_duckdb,
+    volatile,
+)
 from icegate.errors import TableError
 from icegate.gate import views
 from icegate.gate.staging import NAMESPACE, final_names
@@ -145,8 +153,8 @@ class Prover:
         self.proofs.save()
 
     @cached_property
-    def _first(self) -> dict[str, CatalogEntry]:
-        return _by_name(self.lake)
+    def _first(self) -> list[CatalogEntry]:
+        return list_relations(self.lake)
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -160,12 +168,12 @@ class Prover:
 
     def _asked(self, sql: str, branch: str | None, staged: Mapping[str, str]) -> Asked:
         """Return what is asked: final names in the query, and tables as the build has them."""
-        entries = dict(self._first) if self.at_once else _by_name(self.lake)
+        listed = self._first if self.at_once else list_relations(self.lake)
+        entries = {entry.full_name: entry for entry in listed}
         for final, name in staged.items():
             beside = entries.get(f"{NAMESPACE}.{name}")
             if beside is not None:
-                schema, _, own = final.partition(".")
-                entries[final] = beside._replace(namespace=schema, name=own)
+                entries[final] = beside.renamed(final)
         tree, found = parsed(sql), dict[str, Source]()
         shown: dict[CatalogEntry, exp.Select] = {}
         waiting = table_names(tree, self.lake.catalog)
@@ -224,7 +232,7 @@ class Prover:
         row = self._row(tree, 0)
         by_name = {source.table.name.lower(): source for source in asked.sources}
         for table, conditions in origins(tree.args["from_"].this):
-            files = files_with(by_name[f"{table.db}.{table.name}".lower()], conditions)
+            files = files_with(by_name[name_in(table)], conditions)
             if files:
                 raise Undecided(f"{files} files of {table.db}.{table.name} may have failing rows")
         return row, ""
@@ -255,10 +263,6 @@ class Prover:
             if self.duckdb.all_differ(columns, to_duckdb(keys, 0), tables):
                 return self._row(tree, 0), ""
         return self.duckdb.run(to_duckdb(tree, 0), tables), ""
-
-
-def _by_name(lake: Lake) -> dict[str, CatalogEntry]:
-    return {entry.full_name: entry for entry in list_relations(lake)}
 
 
 def _counts_rows(tree: exp.Select) -> bool:

@@ -17,7 +17,7 @@ from pyiceberg import expressions as pyiceberg_expressions
 from sqlglot import exp
 
 from icegate.audits.source import Source
-from icegate.audits.tree import Ctes, Undecided, cte_of, entered, kind_of
+from icegate.audits.tree import Ctes, Undecided, cte_of, entered, grouping, kind_of
 
 on: Any = pyiceberg_expressions  # their constructors, as pydantic has them, take no names
 COMPARED = {
@@ -60,11 +60,8 @@ def _follow(query: exp.Expr, wanted: list[exp.Expr], ctes: Ctes) -> Iterator[Ori
 
 
 def _follow_select(query: exp.Select, wanted: list[exp.Expr], ctes: Ctes) -> Iterator[Origin]:
-    group, start = query.args.get("group"), query.args.get("from_")
-    if group is None and (query.args.get("having") or any(_aggregates(query))):
-        raise Undecided("it returns a row of no rows")
-    if group is not None and not all(isinstance(key, exp.Column) for key in _keys(group)):
-        raise Undecided("it groups in more than one way")
+    grouping(query)
+    start = query.args.get("from_")
     if start is None:
         raise Undecided("it reads no table")
     if any(join.side in ("RIGHT", "FULL") for join in query.args.get("joins") or []):
@@ -81,20 +78,6 @@ def _follow_select(query: exp.Select, wanted: list[exp.Expr], ctes: Ctes) -> Ite
         yield from _follow(found[0], met, found[1])
     else:
         yield Origin(source, met)
-
-
-def _keys(group: exp.Group) -> list[Any]:
-    """Return what a query groups by; None stands for `rollup`, `()` and the like."""
-    others = [v for k, v in group.args.items() if k != "expressions" and v]
-    return [*group.expressions, *([None] if others or not group.expressions else [])]
-
-
-def _aggregates(query: exp.Select) -> Iterator[exp.Expr]:
-    """Yield a select's own aggregates, which stand over no window and in no query within it."""
-    for item in query.expressions:
-        for node in item.find_all(exp.AggFunc):
-            if node.find_ancestor(exp.Select) is query and not isinstance(node.parent, exp.Window):
-                yield node
 
 
 def _instead(condition: exp.Expr, computed: Mapping[str, exp.Expr]) -> exp.Expr | None:

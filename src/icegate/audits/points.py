@@ -9,7 +9,7 @@ import sqlglot
 from sqlglot import exp
 
 from icegate.audits.source import Source
-from icegate.dialect import SPARK
+from icegate.dialect import SPARK, name_in
 from icegate.errors import GateError
 from icegate.gate import ledger, refs
 from icegate.gate.candidates import candidates, read_lake
@@ -48,17 +48,14 @@ def points(lake: Lake, name: str) -> dict[str, Point]:
     wrote = candidates(lake, found.build, tables, report).items()
     return {
         final: Point(
-            Source(_named(candidate.table, final), candidate.head),
+            Source(
+                StoredTable(candidate.table.entry.renamed(final), candidate.table.metadata),
+                candidate.head,
+            ),
             candidate.table.name if candidate.staged else f"{final}.branch_{branch}",
         )
         for final, candidate in wrote
     }
-
-
-def _named(table: StoredTable, final: str) -> StoredTable:
-    schema, _, name = final.partition(".")
-    entry = table.entry._replace(namespace=schema, name=name)
-    return StoredTable(entry, table.metadata)
 
 
 def _in_release(table: StoredTable, row: ReleaseTable) -> Point:
@@ -78,7 +75,7 @@ def at_points(sql: str, chosen: Mapping[str, Point]) -> str:
     tree = sqlglot.parse_one(sql, dialect=SPARK)
     by_name = {name.lower(): point for name, point in chosen.items()}
     for table in list(tree.find_all(exp.Table)):
-        point = by_name.get(f"{table.db}.{table.name}".lower())
+        point = by_name.get(name_in(table))
         if point is not None:
             there = exp.to_table(point.on_spark, dialect=SPARK)
             table.replace(exp.alias_(there, table.alias_or_name, table=True))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from icegate.audits.tree import Ctes, Undecided, cte_of, entered
+from icegate.audits.tree import Ctes, Undecided, cte_of, entered, grouping
 
 ROWS, GROUPS, DOUBLES = "rows", "groups", "doubles"
 UNDERSTOOD = {"expressions", "from_", "where", "joins", "group", "having", "with_", "order"}
@@ -72,35 +72,25 @@ def _source(source: exp.Expr, ctes: Ctes) -> Shape:
 
 
 def _select(query: exp.Select, inner: Shape) -> Shape:
-    group, where = query.args.get("group"), query.args.get("where")
-    if group is None and (query.args.get("having") or _has_aggregate(query)):
-        raise Undecided("it returns a row of no rows")
-    if inner.kind == DOUBLES and (where or group):
+    keys, where = grouping(query), query.args.get("where")
+    if inner.kind == DOUBLES and (where or keys):
         raise Undecided("it chooses among groups")
     if inner.kind == GROUPS:
         asked = where.find_all(exp.Column) if where else ()
-        if group or any(inner.column(column.name) is None for column in asked):
+        if keys or any(inner.column(column.name) is None for column in asked):
             raise Undecided("it chooses groups by more than their keys")
-    if group is not None:
-        return _grouped(query, group, inner)
-    return replace(inner, plain=_plain(query, inner))
-
-
-def _plain(query: exp.Select, inner: Shape) -> dict[str, str]:
+    if keys:
+        return _grouped(query, keys, inner)
     found = {}
     for item in query.expressions:
         column = item.unalias()
         own = inner.column(column.name) if isinstance(column, exp.Column) else None
         if own is not None:
             found[item.alias_or_name] = own
-    return found
+    return replace(inner, plain=found)
 
 
-def _grouped(query: exp.Select, group: exp.Group, inner: Shape) -> Shape:
-    keys = group.expressions
-    others = any(v for k, v in group.args.items() if k != "expressions")
-    if others or not keys or not all(isinstance(key, exp.Column) for key in keys):
-        raise Undecided("it groups in more than one way")
+def _grouped(query: exp.Select, keys: list[exp.Expr], inner: Shape) -> Shape:
     having = query.args.get("having")
     if having is None:
         names = {key.name for key in keys}
@@ -155,15 +145,11 @@ def _is_too_many(having: exp.Expr) -> bool:
     return isinstance(number, exp.Literal) and not number.is_string and not is_distinct
 
 
-def _has_aggregate(query: exp.Select) -> bool:
-    return any(item.find(exp.AggFunc) for item in query.expressions)
-
-
 def _anti_join(query: exp.Select, left: exp.Expr, ctes: Ctes) -> Shape:
     (join, *more), where = query.args["joins"], query.args.get("where")
     theirs, on = join.this.alias_or_name, join.args.get("on")
     is_plain = not more and join.side == "LEFT" and join.kind in ("", "OUTER")
-    if not is_plain or query.args.get("group") or _has_aggregate(query):
+    if not is_plain or grouping(query):
         raise Undecided("it joins in another way than for rows without a match")
     sides = {left.alias_or_name, theirs}
     columns = [on.this, on.expression] if isinstance(on, exp.EQ) else []

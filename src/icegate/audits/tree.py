@@ -106,6 +106,22 @@ def cte_of(source: exp.Table, ctes: Ctes) -> tuple[exp.Expr, Ctes] | None:
     return None
 
 
+def grouping(query: exp.Select) -> list[exp.Expr]:
+    """Return the columns that a select groups its rows by, if it does."""
+    group = query.args.get("group")
+    if group is None:
+        over_all = (item.find_all(exp.AggFunc) for item in query.expressions)
+        own = (n for nodes in over_all for n in nodes if n.find_ancestor(exp.Select) is query)
+        if query.args.get("having") or any(not isinstance(n.parent, exp.Window) for n in own):
+            raise Undecided("it returns a row of no rows")
+        return []
+    others = any(value for name, value in group.args.items() if name != "expressions")
+    keys: list[exp.Expr] = group.expressions
+    if others or not keys or not all(isinstance(key, exp.Column) for key in keys):
+        raise Undecided("it groups in more than one way")
+    return keys
+
+
 def kind_of(value: Any) -> str | None:
     """Return the kind of a value; a literal number and null fit with more than one."""
     if isinstance(value, exp.Paren | exp.Neg):

@@ -11,7 +11,7 @@ from icegate.gate import ledger, refs, staging
 from icegate.gate.build import is_alive, is_own_name
 from icegate.gate.report import Report
 from icegate.gate.staging import Staged
-from icegate.gate.store import Dropped, StoredTable, dropped, read_tables
+from icegate.gate.store import Step, StoredTable, dropped, read_tables
 from icegate.settings import Lake
 
 OWN = (ledger.NAMESPACE, staging.NAMESPACE)  # what is no table of people's
@@ -80,8 +80,7 @@ def candidates(
     }
     for name, staged in staging.read_staged(lake, gated, build).items():
         now = tables.get(name)
-        main = refs.head(now.metadata) if now else None
-        since = _since(now) if now else None
+        main, since = (refs.head(now.metadata), _since(now)) if now else (None, None)
         head = refs.head(staged.metadata)
         found[name] = Candidate(staged, main, head, main, since, gated[name])
     return found
@@ -149,7 +148,7 @@ def stale_branches(
 
 def stale_staged(
     lake: Lake, build: str, kept: Collection[str], anew: Collection[str]
-) -> Iterator[Dropped]:
+) -> Iterator[Step]:
     """Yield the same of what was built beside its table, and is to be dropped."""
     staying = {staging.staging_name(name, build) for name in kept}
     for entry in list_relations(lake, staging.NAMESPACE):

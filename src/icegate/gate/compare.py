@@ -139,12 +139,10 @@ def _changed_files(old: Metadata | None, new: Metadata | None) -> tuple[int, int
     from icegate.files import LocalFiles
 
     files = LocalFiles()
-    lists = [
-        {m.manifest_path: m for m in read_manifest_list(files.new_input(s["manifest-list"]))}
-        if s
-        else {}
-        for s in (old, new)
-    ]
+    lists = []
+    for snapshot in (old, new):
+        path = snapshot and files.new_input(snapshot["manifest-list"])
+        lists.append({m.manifest_path: m for m in read_manifest_list(path)} if path else {})
     was, now = (
         {
             entry.data_file.file_path

@@ -198,16 +198,9 @@ class ReleaseRows:
 
 
 def _event(outcome: Outcome, report: Report, request: Request, event: str = "") -> Event:
-    detail = {
-        "report": report.to_dict(),
-        "published": outcome.published,
-        "untested": outcome.untested,
-        "held": [dataclasses.asdict(held) for held in outcome.held],
-        "blocked": outcome.blocked,
-        "undone": outcome.undone,
-        "accepted": outcome.accepted,
-        "standins": report.standins,
-    }
+    told = dataclasses.asdict(outcome)
+    kept = ("published", "untested", "held", "blocked", "undone", "accepted")
+    detail = {"report": report.to_dict(), "standins": report.standins} | {k: told[k] for k in kept}
     return Event(
         at=datetime.now(timezone.utc),
         build=request.build,

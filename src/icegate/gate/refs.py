@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from icegate.tables.metadata import ancestry, row_count
@@ -188,6 +188,14 @@ def next_metadata(metadata: Metadata, location: str) -> Metadata:
     previous = {"metadata-file": location, "timestamp-ms": metadata["last-updated-ms"]}
     log = [*(metadata.get("metadata-log") or []), previous]
     return {**metadata, "metadata-log": log, "last-updated-ms": _now_ms(metadata)}
+
+
+def with_properties(
+    metadata: Metadata, added: Mapping[str, str], gone: Collection[str] = ()
+) -> Metadata:
+    """Return the metadata with other properties, and without some."""
+    kept = {k: v for k, v in (metadata.get("properties") or {}).items() if k not in gone}
+    return {**metadata, "properties": {**kept, **added}}
 
 
 def hold(metadata: Metadata, branch: str) -> Metadata:

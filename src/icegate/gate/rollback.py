@@ -149,13 +149,12 @@ def eject(lake: Lake, *, dry_run: bool) -> dict[str, Any]:
 
 def _ungated(metadata: Metadata) -> Metadata:
     branches = [refs.branch_of(build) for build in refs.builds(metadata)]
-    properties = dict(metadata.get("properties") or {})
-    properties.pop(WAP_ENABLED, None)
-    managed = [name for name in properties.pop(MANAGED, "").split(",") if name != WAP_ENABLED]
-    properties |= {MANAGED: ",".join(managed)} if any(managed) else {}
     tags = [refs.tag_of(release) for release in refs.releases(metadata)]
+    managed = (metadata.get("properties") or {}).get(MANAGED, "").split(",")
+    left = ",".join(name for name in managed if name != WAP_ENABLED)
     edited = refs.without_refs(metadata, [*branches, *tags])
-    return {**edited, "properties": properties}
+    added = {MANAGED: left} if left else {}
+    return refs.with_properties(edited, added, gone=(WAP_ENABLED, MANAGED))
 
 
 def _taken(before: Metadata, after: Metadata) -> list[str]:

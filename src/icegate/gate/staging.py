@@ -19,7 +19,6 @@ from icegate.catalog import CatalogEntry, list_relations, read_metadata
 from icegate.gate import refs, views
 from icegate.gate.refs import WAP_ENABLED, Metadata
 from icegate.gate.store import (
-    Added,
     Moved,
     Step,
     StoredTable,
@@ -116,7 +115,7 @@ def stage(lake: Lake, final: str, build: str, *, as_view: bool) -> None:
                 move(lake, [_clone(table, staging_name(final, build), build)])
 
 
-def _clone(table: StoredTable, name: str, build: str) -> Added:
+def _clone(table: StoredTable, name: str, build: str) -> Step:
     """Write a table's metadata as that of a new table with one snapshot, which shares its files."""
     old, branch = table.metadata, refs.branch_of(build)
     head = refs.head(old, branch) or refs.head(old)
@@ -130,9 +129,9 @@ def _clone(table: StoredTable, name: str, build: str) -> Added:
         "metadata-log": [],
         "statistics": [],
         "partition-statistics": [],
-        "properties": {**(old.get("properties") or {}), **OF_CLONE, ORIGIN: _origin(old, branch)},
     }
-    return write_new(NAMESPACE, name, new)
+    marked = refs.with_properties(new, {**OF_CLONE, ORIGIN: _origin(old, branch)})
+    return write_new(NAMESPACE, name, marked)
 
 
 def _origin(metadata: Metadata, branch: str) -> str:
@@ -181,8 +180,7 @@ def reads(staged: Staged, names: Iterable[str]) -> bool:
 
 def hold(staged: Staged) -> Step:
     """Mark as held back, rather than left by a crash."""
-    properties = {**(staged.metadata.get("properties") or {}), HELD: "true"}
-    return staged.write({**staged.metadata, "properties": properties})
+    return staged.write(refs.with_properties(staged.metadata, {HELD: "true"}))
 
 
 def is_held(metadata: Metadata) -> bool:
@@ -209,7 +207,8 @@ def publish_steps(
     schema, _, name = staged.final.partition(".")
     if staged.is_view:
         release, _, node = signs
-        edited = views.with_names(_not_held(staged.metadata), NAMESPACE, finals)
+        edited = refs.with_properties(staged.metadata, {}, gone=[HELD])
+        edited = views.with_names(edited, NAMESPACE, finals)
         edited = views.signed(edited, release, node)
         if there is not None and there.entry.kind == "view":
             edited = views.next_version(there.metadata, edited)
@@ -219,7 +218,8 @@ def publish_steps(
         edited = refs.without_refs(edited, list(stale))
         return [table.write(edited), dropped(staged.entry)]
     else:
-        edited = _released(_gated(_not_held(staged.metadata)), staged, signs)
+        edited = refs.with_properties(staged.metadata, {WAP_ENABLED: "true"}, gone=[HELD])
+        edited = _released(edited, staged, signs)
     out_of_the_way = [dropped(there.entry)] if there is not None else []
     return [*out_of_the_way, staged.write(edited).renamed(schema, name)]
 
@@ -229,20 +229,11 @@ def _released(metadata: Metadata, staged: Staged, signs: tuple[int, str, str]) -
     return metadata if head is None else refs.release(metadata, head, *signs)
 
 
-def _not_held(metadata: Metadata) -> Metadata:
-    properties = metadata.get("properties") or {}
-    return {**metadata, "properties": {k: v for k, v in properties.items() if k != HELD}}
-
-
-def _gated(metadata: Metadata) -> Metadata:
-    return {**metadata, "properties": {**(metadata.get("properties") or {}), WAP_ENABLED: "true"}}
-
-
 def _taken_over(table: Metadata, new: Metadata) -> Metadata:
     """Return a table's metadata with what was added to its clone: schemas, specs, snapshots."""
     own = table.get("properties") or {}
-    properties = {k: v for k, v in new["properties"].items() if k not in (*OF_CLONE, ORIGIN, HELD)}
-    properties |= {k: own[k] for k in OF_CLONE if k in own}
+    properties = {k: own[k] for k in OF_CLONE if k in own} | {WAP_ENABLED: "true"}
+    edited = refs.with_properties(new, properties, gone=(*OF_CLONE, ORIGIN, HELD))
     taken = {
         key: new[key]
         for key in (
@@ -256,4 +247,4 @@ def _taken_over(table: Metadata, new: Metadata) -> Metadata:
         known = {item[id] for item in table.get(kind) or []}
         added = [item for item in new.get(kind) or [] if item[id] not in known]
         taken[kind] = [*(table.get(kind) or []), *added]
-    return {**table, **taken, "properties": {**properties, WAP_ENABLED: "true"}}
+    return {**table, **taken, "properties": edited["properties"]}

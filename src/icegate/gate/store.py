@@ -16,70 +16,51 @@ from icegate.gate.refs import Metadata, next_metadata
 from icegate.gate.steps import at_step
 from icegate.settings import Lake
 
-
-class Pointer(NamedTuple):
-    """A move of one table or view from one metadata file to the next, and maybe to a new name."""
-
-    namespace: str
-    name: str
-    old_location: str
-    new_location: str
-    new_name: tuple[str, str] | None = None
-
-    def renamed(self, namespace: str, name: str) -> Pointer:
-        """Return the same move to another name."""
-        return self._replace(new_name=(namespace, name))
-
-    def statement(self, catalog: str) -> tuple[str, ...]:
-        """Return the SQL, which returns one row when it did its work, and its values."""
-        to = self.new_name or (self.namespace, self.name)
-        text = (
-            "update iceberg_tables set metadata_location = ?, previous_metadata_location = ?,"
-            f" table_namespace = ?, table_name = ? {_WHERE}"
-        )
-        return text, self.new_location, self.old_location, *to, catalog, *self[:3]
-
-
-class Added(NamedTuple):
-    """A table that wasn't there."""
-
-    namespace: str
-    name: str
-    new_location: str
-
-    def statement(self, catalog: str) -> tuple[str, ...]:
-        """Return the SQL and its values. One without a type is a table."""
-        text = (
-            "insert or ignore into iceberg_tables"
-            " (catalog_name, table_namespace, table_name, metadata_location)"
-            " values (?, ?, ?, ?) returning 1"
-        )
-        return text, catalog, *self
-
-
-class Dropped(NamedTuple):
-    """A table or view that goes; its files stay."""
-
-    namespace: str
-    name: str
-    old_location: str
-
-    def statement(self, catalog: str) -> tuple[str, ...]:
-        """Return the SQL and its values."""
-        return f"delete from iceberg_tables {_WHERE}", catalog, *self
-
-
-def dropped(entry: CatalogEntry) -> Dropped:
-    """Return the step that takes a table or view away as it is now."""
-    return Dropped(entry.namespace, entry.name, entry.metadata_location)
-
-
 _WHERE = (
     "where catalog_name = ? and table_namespace = ? and table_name = ?"
     " and metadata_location = ? returning 1"
 )
 
-Step = Pointer | Added | Dropped
+
+class Step(NamedTuple):
+    """A move of one table or view from one metadata file to the next, and maybe to a new name.
+
+    One that wasn't there has no old file, and one that goes no new one; its files stay.
+    """
+
+    namespace: str
+    name: str
+    old_location: str | None
+    new_location: str | None
+    new_name: tuple[str, str] | None = None
+
+    def renamed(self, namespace: str, name: str) -> Step:
+        """Return the same move to another name."""
+        return self._replace(new_name=(namespace, name))
+
+    def statement(self, catalog: str) -> tuple[str | None, ...]:
+        """Return the SQL, which returns one row when it did its work, and its values."""
+        now = catalog, *self[:3]
+        if self.new_location is None:
+            return f"delete from iceberg_tables {_WHERE}", *now
+        if self.old_location is None:  # without a type it is a table
+            text = (
+                "insert or ignore into iceberg_tables"
+                " (catalog_name, table_namespace, table_name, metadata_location)"
+                " values (?, ?, ?, ?) returning 1"
+            )
+            return text, catalog, self.namespace, self.name, self.new_location
+        to = self.new_name or (self.namespace, self.name)
+        text = (
+            "update iceberg_tables set metadata_location = ?, previous_metadata_location = ?,"
+            f" table_namespace = ?, table_name = ? {_WHERE}"
+        )
+        return text, self.new_location, self.old_location, *to, *now
+
+
+def dropped(entry: CatalogEntry) -> Step:
+    """Return the step that takes a table or view away as it is now."""
+    return Step(entry.namespace, entry.name, entry.metadata_location, None)
 
 
 class Moved(Exception):
@@ -102,7 +83,7 @@ class StoredTable:
         """`schema.table`."""
         return self.entry.full_name
 
-    def write(self, edited: Metadata) -> Pointer:
+    def write(self, edited: Metadata) -> Step:
         """Write an edited metadata file beside the present one, which nothing points to yet."""
         location = self.entry.metadata_location
         folder, _, file = location.rpartition("/")
@@ -112,15 +93,15 @@ class StoredTable:
         if self.entry.kind == "table":
             edited = next_metadata(edited, location)
         local_path(new).write_text(json.dumps(edited))
-        return Pointer(self.entry.namespace, self.entry.name, location, new)
+        return Step(self.entry.namespace, self.entry.name, location, new)
 
 
-def write_new(namespace: str, name: str, metadata: Metadata) -> Added:
+def write_new(namespace: str, name: str, metadata: Metadata) -> Step:
     """Write the first metadata file of a table that isn't there yet."""
     location = f"{metadata['location']}/metadata/00000-{uuid.uuid4()}.metadata.json"
     local_path(location).parent.mkdir(parents=True, exist_ok=True)
     local_path(location).write_text(json.dumps(metadata))
-    return Added(namespace, name, location)
+    return Step(namespace, name, None, location)
 
 
 def read_tables(
@@ -153,15 +134,15 @@ def move(lake: Lake, steps: Sequence[Step]) -> None:
         if not isinstance(error, Moved) and _took(lake, steps):
             return
         for step in steps:
-            if not isinstance(step, Dropped):
+            if step.new_location:
                 local_path(step.new_location).unlink(missing_ok=True)
         raise
 
 
 def _took(lake: Lake, steps: Sequence[Step]) -> bool:
     """Tell whether the catalog took the steps, of which one tells all."""
-    new = [step.new_location for step in steps if not isinstance(step, Dropped)]
-    old = [step.old_location for step in steps if isinstance(step, Dropped)]
+    new = [step.new_location for step in steps if step.new_location]
+    old = [step.old_location for step in steps if not step.new_location]
     pointers = "metadata_location, previous_metadata_location"
     with connected(lake, "ro") as run:
         found = any(
@@ -171,7 +152,7 @@ def _took(lake: Lake, steps: Sequence[Step]) -> bool:
     return found if new else not found
 
 
-def _done(run: Any, statement: str, *values: str) -> bool:
+def _done(run: Any, statement: str | None, *values: str | None) -> bool:
     try:
         return bool(run(statement, *values))
     except sqlite3.IntegrityError:  # someone made a table of that name meanwhile

@@ -15,12 +15,14 @@ def describe(outcome: Outcome) -> str:
 def _headline(outcome: Outcome) -> str:
     parts = []
     if outcome.published:
-        parts.append(f"{_count(len(outcome.published), 'table')} published{_marks(outcome)}")
-    back = len(outcome.held) + len(outcome.blocked)
-    if back:
+        untested = f" ({len(outcome.untested)} untested)" if outcome.untested else ""
+        parts.append(f"{_count(len(outcome.published), 'table')} published{untested}")
+    causes = [cause(held) for held in outcome.held]
+    causes += [f"{table}: {why}" for table, why in outcome.blocked.items()]
+    if causes:
         since = {held.since for held in outcome.held if held.since}
         when = f" since release {min(since)}" if since else ""
-        parts.append(f"{back} held back{when}: {_first_cause(outcome)}")
+        parts.append(f"{len(causes)} held back{when}: {causes[0]}")
     if outcome.unchanged:
         parts.append(f"{len(outcome.unchanged)} unchanged")
     if outcome.waits:
@@ -29,19 +31,8 @@ def _headline(outcome: Outcome) -> str:
     return f"{name}: {' · '.join(parts) or 'nothing to publish'}"
 
 
-def _marks(outcome: Outcome) -> str:
-    return f" ({len(outcome.untested)} untested)" if outcome.untested else ""
-
-
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' if number != 1 else ''}"
-
-
-def _first_cause(outcome: Outcome) -> str:
-    if not outcome.held:
-        table, why = next(iter(outcome.blocked.items()))
-        return f"{table}: {why}"
-    return cause(outcome.held[0])
 
 
 def cause(held: Held) -> str:

@@ -30,7 +30,7 @@ from icegate.gate.build import hold_alive
 from icegate.gate.compare import diff, plan
 from icegate.gate.history import DAY_MS
 from icegate.gate.ledger import last_release, read_events, read_release_tables
-from icegate.gate.store import Added, StoredTable, make_namespace, move
+from icegate.gate.store import Step, StoredTable, make_namespace, move
 from icegate.settings import Lake
 
 
@@ -251,7 +251,7 @@ def test_recover_drops_what_crashed_and_nothing_else(lake: Lake) -> None:
     location = metadata(lake, "s.b")["location"]
     file = next(Path(location.removeprefix("file://")).glob("metadata/00000*"))
     make_namespace(lake, "icegate_staging")
-    move(lake, [Added("icegate_staging", "s__c__dddddddd", f"file:{file}")])
+    move(lake, [Step("icegate_staging", "s__c__dddddddd", None, f"file:{file}")])
     with hold_alive(lake, "eeeeeeee"):
         states = {build.name: build.state for build in releases.open_builds(lake)}
         assert states == {
