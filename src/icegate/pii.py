@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 HIDDEN = "•••"  # always three, so that it doesn't tell how long the value is
@@ -27,8 +27,13 @@ def kinds(columns: Mapping[str, Any]) -> dict[str, str]:
 
 def declared(column: Mapping[str, Any]) -> Any:
     """Return ``meta.pii`` of a column as it stands there; ``None`` where it says nothing."""
-    config = column.get("config") or {}
-    return {**(column.get("meta") or {}), **(config.get("meta") or {})}.get("pii")
+    return meta_of(column).get("pii")
+
+
+def meta_of(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``meta`` of a node, source, exposure or column in dbt's manifest."""
+    of_config = (described.get("config") or {}).get("meta") or {}
+    return {**(described.get("meta") or {}), **of_config}
 
 
 def of_table(manifest: Mapping[str, Any], table: str) -> dict[str, str]:
@@ -37,14 +42,11 @@ def of_table(manifest: Mapping[str, Any], table: str) -> dict[str, str]:
     ``manifest`` is dbt's. A quarantine has the columns of its model. In a table that no node has,
     like one that isn't published yet, a column counts where its name does in any node.
     """
-    nodes = {f"{n['schema']}.{n.get('alias')}": kinds(n["columns"]) for n in _tables(manifest)}
+    written = ("model", "seed", "snapshot")
+    tables = [n for n in manifest["nodes"].values() if n["resource_type"] in written]
+    nodes = {f"{n['schema']}.{n.get('alias')}": kinds(n["columns"]) for n in tables}
     anywhere = {name: kind for found in nodes.values() for name, kind in found.items()}
     return nodes.get(table.removesuffix("__quarantine"), anywhere)
-
-
-def _tables(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    written = ("model", "seed", "snapshot")
-    return (n for n in manifest["nodes"].values() if n["resource_type"] in written)
 
 
 def masked(value: Any, kind: str) -> Any:

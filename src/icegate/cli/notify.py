@@ -53,7 +53,7 @@ def _outcomes(at: Opened, again: bool) -> tuple[list[Outcome], list[str], list[C
     from icegate.trust.project import read_project
 
     project = read_project(at.project)
-    if project is None:
+    if not project.was_parsed:
         return [], ["dbt has not run yet: there is nothing to tell"], []
     names, refused = channels.named(project)
     found = channels.channels(names, os.environ)

@@ -105,7 +105,7 @@ def run_on_duckdb(lake: Lake, tree: exp.Expr, limit: int) -> Result:
             why=_first_lines(error),
             fix=f"correct it, or {ON_SPARK}",
         ) from error
-    columns = _unique([name for name, *_ in cursor.description or []])
+    columns = unique([name for name, *_ in cursor.description or []])
     return Result(columns, rows[: limit or None], bool(limit and len(rows) > limit), "duckdb")
 
 
@@ -128,7 +128,7 @@ def run_on_spark(lake: Lake, text: str, limit: int) -> Result:
         tuple(v.replace(tzinfo=timezone.utc) if i in zoned and v else v for i, v in enumerate(row))
         for row in rows[: limit or None]
     ]
-    return Result(_unique(answer.columns), values, bool(limit and len(rows) > limit), "spark")
+    return Result(unique(answer.columns), values, bool(limit and len(rows) > limit), "spark")
 
 
 def _named_tables(lake: Lake, tree: exp.Expr) -> list[CatalogEntry]:
@@ -158,7 +158,7 @@ def _named_tables(lake: Lake, tree: exp.Expr) -> list[CatalogEntry]:
     return list(found.values())
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique(names: Sequence[str]) -> list[str]:
     """Give the second column of a name a number, since rows of JSON have one value a name."""
     unique: list[str] = []
     for name in names:

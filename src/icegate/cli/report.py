@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -24,12 +25,13 @@ def report(
     from icegate.trust.page import headline, local_now, render
 
     facts = read_facts(at.lake, at.project, at.target, local_now())
+    told = asdict(facts)
     if at.as_json and out is None:
-        return Shown(facts.to_dict(), [])
+        return Shown(told, [])
     folder = at.project / os.environ.get("DBT_TARGET_PATH", "target")
     file = out or folder / "trust.html"
     write(file, render(facts))
-    return Shown(facts.to_dict(), [*facts.notices, headline(facts), f"look: {file}"])
+    return Shown(told, [*facts.notices, headline(facts), f"look: {file}"])
 
 
 def write(file: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
@@ -14,6 +15,7 @@ import typer
 from icegate.cli import output
 from icegate.cli.common import Grid, Opened, Shown, on_lake
 from icegate.errors import ConfigError, did_you_mean
+from icegate.pii import meta_of
 
 if TYPE_CHECKING:
     from icegate.delivery import Delivery
@@ -62,33 +64,22 @@ def _watch(
     tables: Sequence[LandingTable], days: Sequence[str], timeout_s: float, every_s: float
 ) -> list[Delivery]:
     """Look until nothing is missing any more, something contradicts, or time is up."""
-    from tenacity import Retrying, retry_if_result, stop_after_delay
-
     from icegate.delivery import delivery
 
     known: dict[tuple[str, str], Delivery] = {}
-
-    def look() -> list[Delivery]:
-        for key, table in {(table.name, day): table for table in tables for day in days}.items():
-            before = known.get(key)
+    wanted = {(table.name, day): table for table in tables for day in days}
+    ends = time.monotonic() + timeout_s
+    while True:
+        for (name, day), table in wanted.items():
+            before = known.get((name, day))
             if before is None or before.state == "missing":  # the others were read as a whole
-                known[key] = delivery(table, key[1])
-                if before is not None and known[key].state != "missing":
-                    output.note(f"source={key[0]} day={key[1]} state={known[key].state}")
-        return [*known.values()]
-
-    def is_open(found: list[Delivery]) -> bool:
-        states = {delivery.state for delivery in found}
-        return "missing" in states and "contradicting" not in states
-
-    again = Retrying(
-        retry=retry_if_result(is_open),
-        stop=stop_after_delay(timeout_s),
-        wait=lambda state: max(0, min(every_s, timeout_s - (state.seconds_since_start or 0))),
-        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
-    )
-    found: list[Delivery] = again(look)
-    return found
+                known[name, day] = found = delivery(table, day)
+                if before is not None and found.state != "missing":
+                    output.note(f"source={name} day={day} state={found.state}")
+        states, rest_s = {found.state for found in known.values()}, ends - time.monotonic()
+        if "missing" not in states or "contradicting" in states or rest_s <= 0:
+            return [*known.values()]
+        time.sleep(min(every_s, rest_s))
 
 
 def _row(found: Delivery, late_after_h: float | None) -> dict[str, Any]:
@@ -125,7 +116,7 @@ def _landing_tables(project: Path) -> Iterator[LandingTable]:
     from icegate.landing import landing_table
 
     for source in read_manifest(project, "the project's sources")["sources"].values():
-        meta = {**source.get("meta", {}), **(source["config"].get("meta") or {})}
+        meta = meta_of(source)
         if "location" not in meta:
             continue
         name = f"{source['source_name']}.{source['name']}"

@@ -22,6 +22,14 @@ SAID = {
     UNCHECKED: "Nobody knows",
     NO: "No",
 }
+# Of several tables together, as in `5 can be used, 9 old`.
+IN_SHORT = {
+    YES: "can be used",
+    OLD: "old",
+    FAULTS: "with known faults",
+    UNCHECKED: "not known",
+    NO: "not to be used",
+}
 
 
 @dataclass(frozen=True)
@@ -96,11 +104,12 @@ class Answers:
         answers = worst_first(map(self.of_table, models))
         worst = answers[0] if answers else None
         why = "It reads nothing that this project makes" if worst is None else worst.why
-        if worst and worst.answer == YES:
-            why = self._all_fine(answers) or why
-        elif worst and len(models) > 1 and not self._is_held(worst):
-            why = f"“{worst.title}”: {worst.why[0].lower()}{worst.why[1:]}"
         dates = [a.data_of for a in answers if a.data_of]
+        if worst and worst.answer == YES and dates:
+            at = words.moment(min(dates), self.now)
+            why = f"All that it reads passed its checks. Figures of {at}"
+        elif worst and len(models) > 1 and not self.past.held(worst.name):
+            why = f"“{worst.title}”: {worst.why[0].lower()}{worst.why[1:]}"
         return Answer(
             exposure.id,
             exposure.name,
@@ -122,24 +131,15 @@ class Answers:
         found = [e for e in self.project.exposures.values() if id in self.project.above(e.id)]
         return sorted(found, key=lambda exposure: exposure.label)
 
-    def _is_held(self, answer: Answer) -> bool:
-        standing = self.past.tables.get(answer.name)
-        return standing is not None and standing.held is not None
-
-    def _all_fine(self, answers: Iterable[Answer]) -> str:
-        dates = [answer.data_of for answer in answers if answer.data_of]
-        if not dates:
-            return ""
-        return (
-            f"All that it reads passed its checks. Figures of {words.moment(min(dates), self.now)}."
-        )
-
     def _table(self, model: Model) -> tuple[str, str, datetime | None]:
         """Return the answer, why, and since when."""
         look = self.looks.get(model.table.lower())
         standing = self.past.tables.get(model.table, Standing())
+        if look is None and standing.held:
+            not_yet = "nothing of it has been published yet"
+            return NO, f"{self.cause(standing.held)}; {not_yet}", standing.held.since
         if look is None:
-            return NO, self._not_there(standing), standing.held.since if standing.held else None
+            return NO, "It hasn’t been built yet", None
         if look.error:
             return NO, f"It can’t be read: {look.error}", None
         if look.kind == "view":
@@ -149,7 +149,8 @@ class Answers:
             return NO, failing, self.project.ran_at
         ran_well = self._ran_well(model)
         if standing.held and not (ran_well and standing.told_at and ran_well > standing.told_at):
-            see = self._you_see(standing, look)
+            figures = f"you still see the figures of {words.moment(self._data_of(model), self.now)}"
+            see = "that is what you see" if standing.held.root == "rolled_back" else figures
             return OLD, f"{self.cause(standing.held, model)}; {see}", standing.held.since
         late = self._late(model, look)
         if late:
@@ -216,17 +217,6 @@ class Answers:
             "untested": "No check has looked at its newest rows",
         }.get(cause.root) or (cause.text or "Its newest rows are held back")
 
-    def _you_see(self, standing: Standing, look: Look) -> str:
-        at = self._local(standing.published_at or look.changed_at)
-        if not standing.held or standing.held.root == "rolled_back":
-            return "that is what you see"
-        return f"you still see the figures of {words.moment(at, self.now)}"
-
-    def _not_there(self, standing: Standing) -> str:
-        if standing.held:
-            return f"{self.cause(standing.held)}; nothing of it has been published yet"
-        return "It hasn’t been built yet"
-
     def _late(self, model: Model, look: Look) -> tuple[str, datetime] | None:
         """Return that a promise of freshness is broken, and since when."""
         promised = model.fresh_within_hours
@@ -257,10 +247,9 @@ class Answers:
         if self._is_told(model):
             return None
         tests = [test.id for test in self.project.tests_of.get(model.id, [])]
-        found = [
-            self.project.results[id] for id in [model.id, *tests] if id in self.project.results
-        ]
-        has_run = any(id in self.project.results for id in tests)
+        results = self.project.results
+        found = [results[id] for id in [model.id, *tests] if id in results]
+        has_run = any(id in results for id in tests)
         good = all(result["status"] in ("success", "pass", "warn") for result in found)
         return self.project.ran_at if has_run and good else None
 
@@ -270,17 +259,17 @@ class Answers:
         return was_build and model.table in self.past.tables
 
     def _data_of(self, model: Model) -> datetime | None:
-        standing, look = self.past.tables.get(model.table), self.looks.get(model.table.lower())
-        at = standing.published_at if standing and standing.published_at else None
-        return self._local(at or (look.changed_at if look else None))
+        standing = self.past.tables.get(model.table, Standing())
+        look = self.looks.get(model.table.lower(), Look(model.table))
+        return self._local(standing.published_at or look.changed_at)
 
     def _next(self, model: Model) -> str:
-        standing = self.past.tables.get(model.table)
-        if standing is None or standing.held is None:
+        held = self.past.held(model.table)
+        if held is None:
             return ""
-        if standing.held.query:
-            return f'icegate sql "{standing.held.query}"'
-        return "dbt retry" if standing.held.root == "not_built" else "icegate status"
+        if held.query:
+            return f'icegate sql "{held.query}"'
+        return "dbt retry" if held.root == "not_built" else "icegate status"
 
     def _local(self, at: datetime | None) -> datetime | None:
         return at.astimezone(self.now.tzinfo) if at else None

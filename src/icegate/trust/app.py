@@ -18,6 +18,7 @@ import pyarrow as pa
 import streamlit as st
 
 from icegate.cli.common import Opened
+from icegate.cli.query import unique
 from icegate.errors import IcegateError
 from icegate.gate.refs import MAIN
 from icegate.trust import rows, words
@@ -25,7 +26,7 @@ from icegate.trust.answers import FAULTS, NO, OLD, UNCHECKED, YES, Answer
 from icegate.trust.browse import Browse, fingerprint
 from icegate.trust.page import headline, local_now
 from icegate.trust.project import Model
-from icegate.trust.rows import Difference, Place, Rows
+from icegate.trust.rows import Place, Rows
 from icegate.trust.samples import Sample
 
 ANSWERS = 30  # that have a line each; the worst come first
@@ -67,14 +68,7 @@ def sampled(sample: Sample, about: str) -> None:
         st.text(f"No rows to show: {sample.why_none}.")
         return
     values = [*zip(*sample.rows, strict=True)] or [()] * len(sample.columns)
-    grid(arrow(dict(zip(_apart(sample.columns), values, strict=True))), about)
-
-
-def _apart(names: Sequence[str]) -> Iterator[str]:
-    """Yield names with the second of one name told apart."""
-    for at, name in enumerate(names):
-        before = [*names[:at]].count(name)
-        yield f"{name} ({before + 1})" if before else name
+    grid(arrow(dict(zip(unique(sample.columns), values, strict=True))), about)
 
 
 def arrow(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
@@ -162,28 +156,21 @@ def beside(seen: Browse, model: Model, place: Place | None) -> None:
             counted(seen.rows(model, each), f"Rows of {model.table}, {rows.said(each)}")
     if place is not None:
         st.subheader("What differs")
-        compared(seen.differing(model, place), place)
+        found = seen.differing(model, place)
+        if found.total == 0:
+            st.text(f"main and {rows.said(place)} have the same rows")
+        else:
+            counted(found, "Rows that only one side has", " on one side only")
 
 
-def counted(found: Rows, about: str) -> None:
+def counted(found: Rows, about: str, where: str = "") -> None:
     """Show the first rows of a table, and how many there are."""
     if found.total is not None:
         shown, about_it = len(found.shown.rows), "about " if found.is_about else ""
         first = f", the first {shown:,} of them" if shown < found.total else ""
-        st.text(f"{about_it}{words.count(found.total, 'row')}{first}")
-    sampled(found.shown, about)
-
-
-def compared(found: Difference, place: Place) -> None:
-    """Show rows that only one side has."""
-    if not found.shown.why_none:
-        shown = len(found.shown.rows)
-        first = f", the first {shown:,} of them" if shown < found.total else ""
         keys = f"; rows belong together by {words.listed(found.key)}" if found.key else ""
-        text = f"{words.count(found.total, 'row')} on one side only{first}{keys}"
-        st.text(text if found.total else f"main and {rows.said(place)} have the same rows")
-    if found.total or found.shown.why_none:
-        sampled(found.shown, "Rows that only one side has")
+        st.text(f"{about_it}{words.count(found.total, 'row')}{where}{first}{keys}")
+    sampled(found.shown, about)
 
 
 @st.fragment

@@ -17,16 +17,16 @@ from icegate.gate.releases import OpenBuild, open_builds
 from icegate.gate.staging import NAMESPACE, staging_name
 from icegate.trust import rows, words
 from icegate.trust.answers import Answer
-from icegate.trust.engineers import last_ran
-from icegate.trust.facts import Facts, Reading, read_facts
-from icegate.trust.project import Model, Project, Test, read_project
-from icegate.trust.rows import Difference, Place, Rows
+from icegate.trust.engineers import ENDED, last_ran
+from icegate.trust.facts import Reading
+from icegate.trust.project import Model, Test, read_project
+from icegate.trust.rows import Place, Rows
 from icegate.trust.samples import Sample
 from icegate.trust.standing import Cause
 
 EVERY = 1_000  # columns of a row that fails
 RELEASES = 50  # the newest, of which there is a line each
-VERDICTS = {"pass": "passed", "warn": "warned", "fail": "failed", "error": "could not be run"}
+VERDICTS = {**ENDED, "error": "could not be run"}
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,9 @@ class Browse:
     def __init__(self, at: Opened, now: datetime) -> None:
         self.at, self.lake, self.now = at, at.lake, now
         self.fingerprint = fingerprint(at)
-        project = read_project(at.project)
-        self.project = project or Project("")
-        self.reading = Reading(at.lake, project, now) if project else None
-        self.facts: Facts = (
-            self.reading.facts(at.target)
-            if self.reading
-            else read_facts(at.lake, at.project, at.target, now)
-        )
+        self.project = read_project(at.project)
+        self.reading = Reading(at.lake, self.project, now)
+        self.past, self.facts = self.reading.past, self.reading.facts(at.target)
         self.open: list[OpenBuild] = open_builds(at.lake)
         self.ended = past(at)
 
@@ -104,10 +99,10 @@ class Browse:
 
     def tables(self) -> list[Model]:
         """Return what can be looked at: what is held back first, then what people read."""
-        past, read = self.facts.past.tables, {model.id for model in self.project.read}
+        read = {model.id for model in self.project.read}
 
         def rank(model: Model) -> tuple[bool, bool, bool, str]:
-            held = past[model.table].held if model.table in past else None
+            held = self.held(model)
             is_cause = held is not None and held.node == model.id and held.root == "failed_test"
             return not is_cause, held is None, model.id not in read, model.table
 
@@ -115,13 +110,11 @@ class Browse:
 
     def answer(self, model: Model) -> Answer:
         """Return whether people can use a table, and why."""
-        assert self.reading is not None
         return self.reading.answers.of_table(model)
 
     def held(self, model: Model) -> Cause | None:
         """Return why a table's newest rows aren't with its readers, if they aren't."""
-        standing = self.facts.past.tables.get(model.table)
-        return standing.held if standing else None
+        return self.past.held(model.table)
 
     def places(self, model: Model) -> list[Place]:
         """Return where else than on `main` a table can be read, the newest first."""
@@ -130,27 +123,26 @@ class Browse:
             beside = f"{NAMESPACE}.{staging_name(model.table, build.name)}"
             if build.state != "running" and {model.table, beside} & {*build.tables}:
                 found.append(build.name)
-        metadata = self.reading.metadata.get(model.table.lower(), {}) if self.reading else {}
+        metadata = self.reading.metadata.get(model.table.lower(), {})
         return [*found, *reversed(refs.releases(metadata))]
 
     def rows(self, model: Model, place: Place) -> Rows:
         """Return the first rows of a table."""
         return rows.rows_at(self.lake, model, place)
 
-    def differing(self, model: Model, place: Place) -> Difference:
+    def differing(self, model: Model, place: Place) -> Rows:
         """Return the rows that `main` or a place has alone."""
         return rows.differing(self.lake, model, rows.key_of(self.project, model), place)
 
     def faults(self, model: Model) -> Iterator[Fault]:
         """Yield the tests that keep a table back or fail on it, each with some failing rows."""
-        assert self.reading is not None
         cause = self.held(model)
         tests = {test.id: test for test in self.project.tests_of.get(model.id, [])}
         if cause is not None and cause.test in self.project.tests:
             tests = {cause.test: self.project.tests[cause.test], **tests}
         waiting = {build.name for build in self.open}
         for test in tests.values():
-            ran = last_ran(test, self.project, self.facts.past)
+            ran = last_ran(test, self.project, self.past)
             if ran is None or ran.status not in ("fail", "warn") or not ran.failures:
                 continue
             build = ran.build if ran.build in waiting else ""
@@ -161,16 +153,14 @@ class Browse:
 
     def tests(self) -> list[Test]:
         """Return the tests that ran, those that didn't pass last time first."""
-        ran = {
-            id: last_ran(t, self.project, self.facts.past) for id, t in self.project.tests.items()
-        }
+        ran = {id: last_ran(t, self.project, self.past) for id, t in self.project.tests.items()}
         known = [self.project.tests[id] for id, last in ran.items() if last]
         return sorted(known, key=lambda t: (ran[t.id].status == "pass", t.name))  # type: ignore[union-attr]
 
     def history(self, test: Test) -> list[dict[str, Any]]:
         """Return how a test ended in each build, the newest first."""
-        last = last_ran(test, self.project, self.facts.past)
-        runs = self.facts.past.tests.get(test.id, [])
+        last = last_ran(test, self.project, self.past)
+        runs = self.past.tests.get(test.id, [])
         runs = [*runs, last] if last and last not in runs else runs
         return [
             {

@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -53,16 +53,13 @@ def plan(
 ) -> list[Outcome]:
     """Return what there is to tell at each channel that it doesn't know; all of it if ``again``."""
     told = {row.channel: json.loads(row.state) for row in ledger.read_kept(lake, "told")}
-    return [_planned(writer, channel, told.get(channel.key), again) for channel in channels]
-
-
-def _planned(
-    writer: Writer, channel: Channel, told: Mapping[str, str] | None, again: bool
-) -> Outcome:
-    digest = writer.digest(channel.name, told)
-    if channel.wrong:
-        return Outcome(channel, digest, FAILED, channel.wrong)
-    return Outcome(channel, digest, DUE if again or told != digest.state else SAME)
+    found = []
+    for channel in channels:
+        known = told.get(channel.key)
+        digest = writer.digest(channel.name, known)
+        result = DUE if again or known != digest.state else SAME
+        found.append(Outcome(channel, digest, FAILED if channel.wrong else result, channel.wrong))
+    return found
 
 
 def tell(lake: Lake, outcomes: Sequence[Outcome]) -> None:

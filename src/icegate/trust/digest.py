@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from icegate.trust import words
-from icegate.trust.answers import FAULTS, NO, OLD, UNCHECKED, YES, Answer, worst_first
+from icegate.trust.answers import FAULTS, IN_SHORT, NO, OLD, UNCHECKED, YES, Answer, worst_first
 from icegate.trust.facts import Reading
 from icegate.trust.project import Exposure, Model
 from icegate.trust.standing import Cause
@@ -21,7 +21,6 @@ from icegate.trust.standing import Cause
 TROUBLE = (NO, OLD, FAULTS)
 SHOWN = 3  # causes, and dashboards
 NAMED = ("untested", "blocked", "rolled_back", "held")  # causes whose words don't say which table
-SAID = {NO: "not to be used", OLD: "old", FAULTS: "with known faults"}
 AT = re.compile(r"(?<!\w)@(?=\w)")  # begins a name that a chat would ring for; not in an address
 
 
@@ -96,8 +95,8 @@ class Writer:
 
     @cached_property
     def _held(self) -> Mapping[str, Cause]:
-        standings = {m.id: self.past.tables.get(m.table) for m in self.project.models.values()}
-        return {id: s.held for id, s in standings.items() if s is not None and s.held}
+        models = self.project.models.values()
+        return {m.id: held for m in models if (held := self.past.held(m.table))}
 
     def _tables(self, channel: str) -> list[Model]:
         """Return what is told of: what people read; of a channel its tables and its dashboards'."""
@@ -212,7 +211,7 @@ def _counts(found: Iterable[Answer]) -> str:
     """Return in a few words how many of the tables can be used."""
     answers = [answer.answer for answer in found]
     many = words.count(len(answers), "table")
-    counts = {said: answers.count(key) for key, said in SAID.items() if key in answers}
+    counts = {IN_SHORT[key]: answers.count(key) for key in TROUBLE if key in answers}
     if UNCHECKED in answers and not counts:
         counts = {"not checked": answers.count(UNCHECKED)}
     if counts:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from icegate import pii
 from icegate.anomalies.find import find
@@ -32,13 +31,14 @@ from icegate.trust.engineers import (
 )
 from icegate.trust.project import Model, Project, Test, read_project
 from icegate.trust.samples import Sample, Sampler
-from icegate.trust.standing import Past, replay
+from icegate.trust.standing import replay
 from icegate.trust.tables import Look, Moved, look_at, moves, with_columns
 
 FULL = 300  # tables that get a part of their own; of more, those with a finding or readers
 TOO_YOUNG = "It compares with a week of days, and passes until it has them."
 SAMPLED = 20  # failing tests whose rows are read
 
+NOT_YET = "dbt has not run yet: there is nothing to tell."
 STANDINS = (
     "This was built on stand-ins for the packages dbt_utils and elementary: "
     "elementary’s tests did not run."
@@ -96,12 +96,6 @@ class Facts:
     tables: tuple[TableFacts, ...] = ()
     brief: tuple[Answer, ...] = ()  # tables without a part of their own
     engineers: Engineers | None = None
-    past: Past = field(default_factory=Past)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `--json` prints: all but the past, which the ledger has."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _plain(value) for name, value in found.items() if name != "past"}
 
     @property
     def is_empty(self) -> bool:
@@ -109,21 +103,12 @@ class Facts:
         return not (self.read or self.dashboards or self.tables)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-
-
 def read_facts(lake: Lake, folder: Path, target: str, now: datetime) -> Facts:
     """Return the facts of a lake and the dbt project in a folder, with times in the zone of `now`.
 
     Raises ``ConfigError`` for artifacts of dbt that can't be read, ``CatalogError`` for a catalog.
     """
-    project = read_project(folder)
-    if project is None:
-        return Facts(now, folder.name, target, ("dbt has not run yet: there is nothing to tell.",))
-    return Reading(lake, project, now).facts(target)
+    return Reading(lake, read_project(folder), now).facts(target)
 
 
 class Reading:
@@ -168,12 +153,13 @@ class Reading:
             tables=tuple(tables),
             brief=tuple(answer for answer in every if answer not in full),
             engineers=for_engineers(project, self.past, self.looks),
-            past=self.past,
         )
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What has to be said before all else."""
+        if not self.project.was_parsed:
+            return (NOT_YET,)
         return (STANDINS,) if self.project.has_standins or self.past.standins else ()
 
     def _sorted(self) -> list[Model]:
@@ -216,7 +202,7 @@ class Reading:
             answer=replace(answer, remark=(unusual or [""])[0]),
             look=look,
             promise=_promise(model),
-            tests=tuple(sorted(map(self._test_of(model), tests), key=_worst_first)),
+            tests=tuple(sorted((self._told(test, model) for test in tests), key=_worst_first)),
             description=model.description,
             anomalies=tuple(anomalies),
             moved=tuple(moves(metadata, released.get(name, []))),
@@ -255,37 +241,33 @@ class Reading:
             elif id in self.project.sources:
                 yield self.project.sources[id]
 
-    def _test_of(self, model: Model) -> Callable[[Test], TestFacts]:
-        def told(test: Test) -> TestFacts:
-            ran = last_ran(test, self.project, self.past)
-            ended, blocks = result(test, ran, self.past), test.severity == "error"
-            if ran is None:
-                return TestFacts(test.name, words.rule(test), ended, blocks)
-            failed = ran.status != "pass" and bool(ran.failures)
-            early = [*test.judged(EARLY), TOO_YOUNG] if ended == EARLY else []
-            return TestFacts(
-                test.name,
-                words.rule(test),
-                ended,
-                blocks,
-                ran.failures,
-                words.fault(test, ran.failures, model) if failed else "".join(early[:1]),
-                ran.at.astimezone(self.now.tzinfo),
-                ran.proof,
-                ran.seconds,
-                self._sample(test, ran.build) if failed and not test.judged("unusual") else None,
-                f"icegate audit {ran.build} --select {test.name}" if failed else "",
-            )
-
-        return told
+    def _told(self, test: Test, model: Model) -> TestFacts:
+        ran = last_ran(test, self.project, self.past)
+        ended, blocks = result(test, ran, self.past), test.severity == "error"
+        if ran is None:
+            return TestFacts(test.name, words.rule(test), ended, blocks)
+        failed = ran.status != "pass" and bool(ran.failures)
+        early = [*test.judged(EARLY), TOO_YOUNG] if ended == EARLY else []
+        return TestFacts(
+            test.name,
+            words.rule(test),
+            ended,
+            blocks,
+            ran.failures,
+            words.fault(test, ran.failures, model) if failed else "".join(early[:1]),
+            ran.at.astimezone(self.now.tzinfo),
+            ran.proof,
+            ran.seconds,
+            self._sample(test, ran.build) if failed and not test.judged("unusual") else None,
+            f"icegate audit {ran.build} --select {test.name}" if failed else "",
+        )
 
     def _sample(self, test: Test, build: str) -> Sample | None:
         self.sampled += 1
         if self.sampled > SAMPLED:
             return Sample(why_none="there are too many failing tests to show rows of each")
-        standing = self.past.tables.get(table_of(test, self.project))
-        waits = standing is not None and standing.held is not None and standing.held.build == build
-        return self.sampler.of(test, build if waits else "")
+        held = self.past.held(table_of(test, self.project))
+        return self.sampler.of(test, build if held and held.build == build else "")
 
 
 def _promise(model: Model) -> str:

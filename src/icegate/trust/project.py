@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from icegate import pii
 from icegate.errors import ConfigError
+from icegate.pii import meta_of
 
 VERSIONS = {"manifest": "v12", "run-results": "v6"}  # the shapes that are read here
 GRAIN = re.compile(r"one row per ([^.,;:]+)", re.IGNORECASE)
@@ -63,7 +64,6 @@ class Model:
     name: str
     table: str
     kind: str  # model, seed or snapshot
-    materialized: str
     description: str
     columns: Mapping[str, Mapping[str, Any]]
     parents: tuple[str, ...]
@@ -112,6 +112,7 @@ class Project:
     results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)  # of the last one: which, at, invocation
     has_standins: bool = False
+    was_parsed: bool = True  # else there is nothing to tell of it
 
     @cached_property
     def ran_at(self) -> datetime | None:
@@ -164,20 +165,20 @@ class Project:
         return found
 
 
-def read_project(folder: Path) -> Project | None:
-    """Return the project of the last parse, None where dbt has never run.
+def read_project(folder: Path) -> Project:
+    """Return the project of the last parse, an empty one where dbt has never run.
 
     Raises ``ConfigError`` for artifacts that can't be read, or of a version not known here.
     """
     target = folder / os.environ.get("DBT_TARGET_PATH", "target")
     manifest = _artifact(target / "manifest.json", "manifest")
     if manifest is None:
-        return None
+        return Project(folder.name, was_parsed=False)
     ran = _artifact(target / "run_results.json", "run-results") or {"results": []}
     nodes, groups = manifest["nodes"], manifest.get("groups") or {}
     kept = {id: n for id, n in nodes.items() if n["resource_type"] in ("model", "seed", "snapshot")}
     ephemeral = {id for id, n in kept.items() if n["config"].get("materialized") == "ephemeral"}
-    owners = {group["name"]: _owner(group.get("owner") or {}) for group in groups.values()}
+    owners = {group["name"]: group.get("owner") for group in groups.values()}
     own = manifest["metadata"]["project_name"]
     models = {
         id: _model(n, owners, {**kept, **manifest["sources"]}, ephemeral)
@@ -214,24 +215,22 @@ def _artifact(path: Path, kind: str) -> dict[str, Any] | None:
 
 
 def _model(
-    node: dict[str, Any], owners: Mapping[str, Owner], nodes: Mapping[str, Any], ephemeral: set[str]
+    node: dict[str, Any], owners: Mapping[str, Any], nodes: Mapping[str, Any], ephemeral: set[str]
 ) -> Model:
-    meta = {**(node.get("meta") or {}), **(node["config"].get("meta") or {})}
-    group = owners.get(node["config"].get("group") or node.get("group") or "", Owner())
-    group = replace(group, channel=str(meta.get("channel") or group.channel))
+    meta = meta_of(node)
+    group = node["config"].get("group") or node.get("group") or ""
     return Model(
         id=node["unique_id"],
         name=node["name"],
         table=f"{node['schema']}.{node['alias']}",
         kind=node["resource_type"],
-        materialized=node["config"].get("materialized") or "",
         description=" ".join((node.get("description") or "").split()),
         columns=node.get("columns") or {},
         parents=tuple(_parents(node, nodes, ephemeral)),
         fqn=tuple(node["fqn"]),
         tags=tuple(node.get("tags") or ()),
         meta=meta,
-        owner=_owner(meta.get("owner") or {}, meta) if meta.get("owner") else group,
+        owner=_owner(meta.get("owner") or owners.get(group), meta),
         path=node["original_file_path"],
     )
 
@@ -245,10 +244,10 @@ def _parents(node: dict[str, Any], nodes: Mapping[str, Any], ephemeral: set[str]
     return [*found]
 
 
-def _owner(told: Any, meta: Mapping[str, Any] | None = None) -> Owner:
-    owner = told if isinstance(told, dict) else {"name": str(told)}
+def _owner(told: Any, meta: Mapping[str, Any]) -> Owner:
+    owner = told if isinstance(told, dict) else {"name": str(told or "")}
     email = owner.get("email") or ""
-    channel = (meta or {}).get("channel") or owner.get("channel") or ""
+    channel = meta.get("channel") or owner.get("channel") or ""
     address = email if isinstance(email, str) else email[0]
     return Owner(owner.get("name") or "", address, str(channel))
 
@@ -269,7 +268,7 @@ def _test(node: dict[str, Any], models: Mapping[str, Model], macros: Mapping[str
         severity=str(config.get("severity") or "error").lower(),
         attached=node.get("attached_node"),
         reads=tuple((node.get("depends_on") or {}).get("nodes") or ()),
-        meta={**(node.get("meta") or {}), **(config.get("meta") or {})},
+        meta=meta_of(node),
         sql=node.get("compiled_code") or "",
         where=config.get("where") or "",
         of_kind=" ".join((macro.get("description") or "").split()),
@@ -287,7 +286,6 @@ def _without_values(arguments: dict[str, Any], personal: Mapping[str, str]) -> d
 
 
 def _exposure(node: dict[str, Any]) -> Exposure:
-    meta = {**(node.get("meta") or {}), **((node.get("config") or {}).get("meta") or {})}
     return Exposure(
         id=node["unique_id"],
         name=node["name"],
@@ -295,6 +293,6 @@ def _exposure(node: dict[str, Any]) -> Exposure:
         kind=node["type"],
         description=node.get("description") or "",
         url=node.get("url") or "",
-        owner=_owner(node.get("owner") or {}, meta),
+        owner=_owner(node.get("owner"), meta_of(node)),
         parents=tuple(node["depends_on"]["nodes"]),
     )

@@ -34,22 +34,15 @@ Place = int | str  # a release, or `main` or a build by name
 
 @dataclass(frozen=True)
 class Rows:
-    """The first rows of a table at a place; ``total`` is how many it has there.
+    """The first rows of a table at a place, or of those that only one of two places has.
 
-    ``is_about`` says that delete files make that number an estimate.
+    ``total`` is how many there are; ``is_about`` says that delete files make that an estimate.
+    Rows of two places belong together by a ``key``.
     """
 
     shown: Sample
     total: int | None = None
     is_about: bool = False
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Rows that only one of two places has; ``total`` of them, of which some are shown."""
-
-    shown: Sample
-    total: int = 0
     key: Sequence[str] = ()
 
 
@@ -107,16 +100,16 @@ def rows_at(lake: Lake, model: Model, place: Place) -> Rows:
     return Rows(shown, *row_count(dict(source.summary)))
 
 
-def differing(lake: Lake, model: Model, key: Sequence[str], place: Place) -> Difference:
+def differing(lake: Lake, model: Model, key: Sequence[str], place: Place) -> Rows:
     """Return the rows that are on `main` or at a place only, those of one key together."""
     try:
         main, other = (source_at(lake, model.table, each) for each in (MAIN, place))
         if main.snapshot_id is None or other.snapshot_id is None:
-            return Difference(Sample(why_none="one of the two has no rows"))
+            return Rows(Sample(why_none="one of the two has no rows"))
         many = max(row_count(dict(source.summary))[0] or 0 for source in (main, other))
         if many > COMPARED:
             why = f"it has {many:,} rows, and up to {COMPARED:,} are compared one by one"
-            return Difference(Sample(why_none=why))
+            return Rows(Sample(why_none=why))
         with _reading(lake, main=main, other=other) as database:
             was, now = (_names(database.execute(f"select * from asked.{n} limit 0"))
                         for n in ("main", "other"))  # fmt: skip
@@ -125,11 +118,11 @@ def differing(lake: Lake, model: Model, key: Sequence[str], place: Place) -> Dif
             known = known if len(known) == len(key) else []
             rows = database.execute(_comparing(both, known, said(place))).fetchall()
     except (IcegateError, duckdb.Error) as error:
-        return Difference(Sample(why_none=_why(error)))
+        return Rows(Sample(why_none=_why(error)))
     told = masked_rows(both, [row[2:] for row in rows], [model])
     marked = ((row[1], *values) for row, values in zip(rows, told.rows, strict=True))
     sample = Sample((MARK, *told.columns), tuple(marked))
-    return Difference(sample, rows[0][0] if rows else 0, known)
+    return Rows(sample, rows[0][0] if rows else 0, key=known)
 
 
 def _comparing(names: Iterable[str], key: Sequence[str], there: str) -> str:

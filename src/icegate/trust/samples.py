@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -77,8 +77,8 @@ class Sampler:
         sql = column and self._of_model(test, f"min(m.`{column}`) as a, max(m.`{column}`) as b")
         with suppress(Exception):  # then it isn't said
             if sql:
-                ((first, last),) = self._run(sql, build)[1]
-                return _day_of(first), _day_of(last)
+                first, last = self._run(sql, build)[1][0]
+                return date(*first.timetuple()[:3]), date(*last.timetuple()[:3])
         return None
 
     def _run(self, sql: str, build: str, most: int = SHOWN) -> tuple[exp.Select, Any]:
@@ -158,10 +158,3 @@ def _shown(value: Any, kind: str) -> Any:
         value = pii.masked(value, kind)
     text = value if isinstance(value, str) else None
     return f"{text[: WIDTH - 1]}…" if text is not None and len(text) > WIDTH else value
-
-
-def _day_of(value: Any) -> date:
-    if isinstance(value, datetime):
-        return value.date()
-    assert isinstance(value, date)
-    return value

@@ -73,6 +73,10 @@ class Past:
         """Tell whether a run of dbt was a build through the gate."""
         return invocation in self.invocations
 
+    def held(self, table: str) -> Cause | None:
+        """Return why a table's newest rows aren't with its readers, if they aren't."""
+        return self.tables.get(table, Standing()).held
+
 
 def replay(events: Iterable[Event]) -> Past:
     """Return what events leave behind; they are in the order in which they happened."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icegate.catalog import CatalogEntry, read_metadata
 from icegate.errors import CatalogError
@@ -25,10 +25,14 @@ from icegate.tables.metadata import (
     type_name,
 )
 
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.types import NestedField
+
 POINTS = 60  # changes that a chart of rows has
 FILES = 20_000  # data files of one table whose columns are looked at
 EPOCH = date(1970, 1, 1)
-RANGED = ("int", "long", "float", "double", "date", "timestamp", "timestamptz")
+RANGED = ("int", "long", "float", "double", "decimal", "date", "timestamp", "timestamptz")
 
 
 @dataclass(frozen=True)
@@ -142,14 +146,10 @@ def with_columns(
 
     known = {name.lower(): told for name, told in described.items()}
     tests = {name.lower() for name in tested}
-    totals: dict[str, _Totals] = {}
+    told: dict[str, dict[str, Any]] = {}
     if not look.error and look.kind == "table" and look.rows and (look.files or 0) <= FILES:
-        source = source_of(table, None)
-        fields = {f.field_id: f for f in source.files.metadata.schema().fields}
-        totals = {f.name: _Totals(f) for f in fields.values()}
-        for file in source.files.all_data:
-            for total in totals.values():
-                total.add(file)
+        files = source_of(table, None).files
+        told = {f.name: _told(f, files.all_data) for f in files.metadata.schema().fields}
     found = [
         Column(
             column.name,
@@ -158,7 +158,7 @@ def with_columns(
             column.required,
             personal=personal.get(column.name.lower(), ""),
             tested=column.name.lower() in tests,
-            **(totals[column.name].told() if column.name in totals else {}),
+            **told.get(column.name, {}),
         )
         for column in look.columns
     ]
@@ -167,48 +167,32 @@ def with_columns(
     return replace(look, columns=tuple(found))
 
 
-class _Totals:
-    """Null rate and range of a column over data files, as long as each of them tells."""
+def _told(field: NestedField, files: Sequence[DataFile]) -> dict[str, Any]:
+    """Return null rate and range of a column over data files, as far as each of them tells."""
+    from pyiceberg.conversions import from_bytes
 
-    def __init__(self, field: Any) -> None:
-        self.field, self.nulls, self.values = field, 0, 0
-        self.low: Any = None
-        self.high: Any = None
-        self.counts = self.bounds = True
+    id, kind = field.field_id, field.field_type
+    values = [(file.value_counts or {}).get(id) for file in files]
+    nulls = [(file.null_value_counts or {}).get(id) for file in files]
+    total = 0 if None in [*values, *nulls] else sum(filter(None, values))
+    rate = sum(filter(None, nulls)) / total if total else None
+    # A file of nulls only has no bounds.
+    bounded = [f for f, v, n in zip(files, values, nulls, strict=True) if v is None or v != n]
+    bounds = [(b or {}).get(id) for f in bounded for b in (f.lower_bounds, f.upper_bounds)]
+    if not bounds or None in bounds or str(kind).partition("(")[0] not in RANGED:
+        return {"null_rate": rate}
+    read = [from_bytes(kind, bound) for bound in bounds]  # type: ignore[arg-type]
+    low, high = (_shown(str(kind), end) for end in (min(read), max(read)))
+    return {"null_rate": rate, "low": low, "high": high}
 
-    def add(self, file: Any) -> None:
-        id = self.field.field_id
-        values = (file.value_counts or {}).get(id)
-        nulls = (file.null_value_counts or {}).get(id)
-        self.counts = self.counts and values is not None and nulls is not None
-        self.values, self.nulls = self.values + (values or 0), self.nulls + (nulls or 0)
-        if values is not None and values == nulls:
-            return
-        low, high = ((each or {}).get(id) for each in (file.lower_bounds, file.upper_bounds))
-        self.bounds = self.bounds and low is not None and high is not None
-        if self.bounds and str(self.field.field_type).partition("(")[0] in (*RANGED, "decimal"):
-            self.low = low if self.low is None else min(self.low, low, key=self._value)
-            self.high = high if self.high is None else max(self.high, high, key=self._value)
 
-    def told(self) -> dict[str, Any]:
-        rate = self.nulls / self.values if self.counts and self.values else None
-        if not self.bounds or self.low is None:
-            return {"null_rate": rate}
-        return {"null_rate": rate, "low": self._shown(self.low), "high": self._shown(self.high)}
-
-    def _value(self, bound: bytes) -> Any:
-        from pyiceberg.conversions import from_bytes
-
-        return from_bytes(self.field.field_type, bound)
-
-    def _shown(self, bound: bytes) -> Any:
-        """Return a bound as Python has it; Iceberg's days and microseconds as dates and times."""
-        value, kind = self._value(bound), str(self.field.field_type)
-        if kind == "date":
-            return EPOCH + timedelta(days=value)
-        if kind.startswith("timestamp"):
-            return datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=value)
-        return float(value) if kind.startswith("decimal") else value
+def _shown(kind: str, value: Any) -> Any:
+    """Return a bound as Python has it; Iceberg's days and microseconds as dates and times."""
+    if kind == "date":
+        return EPOCH + timedelta(days=value)
+    if kind.startswith("timestamp"):
+        return datetime.fromtimestamp(0, timezone.utc) + timedelta(microseconds=value)
+    return float(value) if kind.startswith("decimal") else value
 
 
 def moves(metadata: Metadata, rows: Sequence[ReleaseTable], last: int = 10) -> list[Moved]:

@@ -15,7 +15,7 @@ TOKENS = "T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7"
 
 def project(*channels: str) -> Project:
     models = [
-        Model(f"model.t.{number}", f"m{number}", f"gold.m{number}", "model", "table", "", {}, (),
+        Model(f"model.t.{number}", f"m{number}", f"gold.m{number}", "model", "", {}, (),
               (), (), {}, Owner(channel=name), "")
         for number, name in enumerate(channels)
     ]  # fmt: skip

@@ -21,7 +21,6 @@ def test_the_next_day_alone_is_no_news(lake, tmp_path: Path) -> None:
 
     def digest(days: int, when: str) -> Digest:
         project = read_project(tmp_path)
-        assert project is not None
         reading = Reading(lake, project, datetime.now(timezone.utc) + timedelta(days=days))
         reading.answers.when = lambda test, build: when
         return Writer(reading).digest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -337,7 +337,7 @@ def test_json_has_the_same_content(lake: Lake, tmp_path: Path) -> None:
     two_tables(tmp_path)
     two_releases(lake)
     facts = look(lake, tmp_path)
-    told = json.loads(json.dumps(plain(facts.to_dict())))
+    told = json.loads(json.dumps(plain(asdict(facts))))
     assert told["read"][0]["why"] == facts.read[0].why
     assert {table["look"]["name"] for table in told["tables"]} == {"s.a", "s.b"}
 

@@ -20,7 +20,7 @@ def a_test(kind: str, column: str = "customer_id", **more: Any) -> Test:
 
 
 def a_model(description: str = "What was ordered. One row per order.") -> Model:
-    return Model("m", "fct_orders", "gold.fct_orders", "model", "table", description, {}, (), (),
+    return Model("m", "fct_orders", "gold.fct_orders", "model", description, {}, (), (),
                  (), {}, Owner(), "models/x.sql")  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from icegate.trust import charts, words
-from icegate.trust.answers import FAULTS, NO, OLD, UNCHECKED, YES
+from icegate.trust.answers import IN_SHORT
 from icegate.trust.engineers import Finding
 from icegate.trust.facts import Facts
 
@@ -46,17 +47,8 @@ def render(facts: Facts) -> str:
 
 def headline(facts: Facts) -> str:
     """Return one line that says when, which release, and how many can be used."""
-    answers = [*facts.dashboards, *facts.read]
-    counts = {key: sum(a.answer == key for a in answers) for key in (YES, OLD, FAULTS, UNCHECKED)}
-    counts[NO] = len(answers) - sum(counts.values())
-    said = {
-        YES: "can be used",
-        OLD: "old",
-        FAULTS: "with known faults",
-        UNCHECKED: "not known",
-        NO: "not to be used",
-    }
-    told = ", ".join(f"{count} {said[key]}" for key, count in counts.items() if count)
+    counts = Counter(answer.answer for answer in (*facts.dashboards, *facts.read))
+    told = ", ".join(f"{counts[key]} {said}" for key, said in IN_SHORT.items() if counts[key])
     release = f", release {facts.last_release}" if facts.last_release else ""
     when = f"{facts.made_at:%A}, {words.number(facts.made_at)} {facts.made_at:%Z}"
     return f"{when}{release}. {told}." if told else f"{when}."
