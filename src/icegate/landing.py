@@ -97,17 +97,13 @@ def new_files(table: LandingTable, loaded: Collection[str]) -> NewFiles:
 
     Raises ``LandingError`` for the first file that contradicts its marker or its declaration.
     """
-    if not table.folder.is_dir():
-        raise LandingError(
-            f"cannot read source {table.name}: no folder {table.folder}",
-            why="the landing folder is missing",
-            fix="`make landing` makes sample data; ICEGATE_LANDING names another folder",
-        )
     found = sorted(path for path in table.folder.glob(table.pattern) if path.is_file())
     if not found:
+        is_there = table.folder.is_dir()
+        gone = f"nothing matches {table.path}" if is_there else f"no folder {table.folder}"
         raise LandingError(
-            f"cannot read source {table.name}: nothing matches {table.folder / table.pattern}",
-            why="no file has landed yet",
+            f"cannot read source {table.name}: {gone}",
+            why="no file has landed yet" if is_there else "the landing folder is missing",
             fix="`make landing` makes sample data; ICEGATE_LANDING names another folder",
         )
     files, waiting = [], set()

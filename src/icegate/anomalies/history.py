@@ -25,7 +25,6 @@ class Point:
 
     snapshot_id: int
     at: datetime
-    operation: str
     rows_added: int
     rows_deleted: int
     rows: int | None
@@ -136,7 +135,6 @@ def _point(snapshot: dict[str, Any], rows_before: int | None) -> Point:
     return Point(
         snapshot_id=snapshot["snapshot-id"],
         at=datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, timezone.utc),
-        operation=summary.get("operation", ""),
         rows_added=added,
         rows_deleted=deleted,
         rows=rows,

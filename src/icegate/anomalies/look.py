@@ -29,7 +29,7 @@ class Settings:
     column: str | None = None  # the only one to look at
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """What is known of one thing; None where it isn't, or for a side that doesn't matter.
 
@@ -39,14 +39,14 @@ class Finding:
 
     kind: Kind
     table: str
-    column: str | None
+    column: str | None = None
     status: Status
-    value: float | None
-    low: float | None
-    high: float | None
-    unit: str
-    snapshot_id: int | None
-    at: datetime | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    snapshot_id: int | None = None
+    at: datetime | None = None
     sentence: str
 
 
@@ -63,10 +63,8 @@ class Look:
     def finding(self, kind: Kind, status: Status, sentence: str, **known: Any) -> Finding:
         """Return a finding about the newest change, or about the one at ``point``."""
         point = known.pop("point", None) or (self.runs[-1] if self.runs else None)
-        when = {"snapshot_id": point.snapshot_id, "at": point.at} if point else {}
-        empty = dict.fromkeys(("column", "value", "low", "high", "snapshot_id", "at"))
-        known = {**empty, "unit": "", **when, **known}
-        return Finding(kind, self.table, status=status, sentence=sentence, **known)
+        known |= {"snapshot_id": point.snapshot_id, "at": point.at} if point else {}
+        return Finding(kind=kind, table=self.table, status=status, sentence=sentence, **known)
 
     def too_little(self, kind: Kind, have: int | None, column: str | None = None) -> Finding:
         """Return that nothing can be said: too few earlier values, or (None) the newest lacks."""

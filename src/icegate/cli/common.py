@@ -141,6 +141,11 @@ def on_lake(run: Callable[..., Shown]) -> Callable[..., None]:
     return command
 
 
+def group(name: str, help: str) -> typer.Typer:
+    """Make a command that has commands of its own."""
+    return typer.Typer(name=name, help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
 def present(shown: Shown, as_json: bool) -> None:
     """Print what a command found, and end with its exit code."""
     if as_json:

@@ -38,7 +38,8 @@ def create_project(folder: Path, name: str) -> list[str]:
             fix="choose another name, or move it away",
         )
     try:
-        return [_copy(file, folder, name) for file in sorted(_scaffold_files())]
+        files = (path for path in sorted(SCAFFOLD.rglob("*")) if path.is_file())
+        return [_copy(f, folder, name) for f in files if "__pycache__" not in f.parts]
     except OSError as error:
         raise IcegateError(
             f"cannot make a project in {folder}", why=str(error), fix="choose another folder"
@@ -57,11 +58,6 @@ def _check_name(name: str) -> None:
         else "a name has letters, digits and underscores, and doesn't start with a digit",
         fix=f"try `icegate init {letters if fits else f'my_{letters or PLACEHOLDER[3:]}'}`",
     )
-
-
-def _scaffold_files() -> list[Path]:
-    files = [path for path in SCAFFOLD.rglob("*") if path.is_file()]
-    return [path for path in files if "__pycache__" not in path.parts]
 
 
 def _copy(file: Path, folder: Path, name: str) -> str:

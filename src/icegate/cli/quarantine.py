@@ -8,14 +8,12 @@ from typing import Annotated
 import typer
 
 from icegate.catalog import CatalogEntry
-from icegate.cli.common import Grid, Opened, Shown, find_entry, on_lake, pick
+from icegate.cli.common import Grid, Opened, Shown, find_entry, group, on_lake, pick
 from icegate.errors import ConfigError
 
-quarantine = typer.Typer(
-    name="quarantine",
-    help="Rows that were put aside because they fail a test of their model: look, put back, drop.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+quarantine = group(
+    "quarantine",
+    "Rows that were put aside because they fail a test of their model: look, put back, drop.",
 )
 
 Model = typer.Argument(help="A model's table, as in `silver.curated_orders`.")

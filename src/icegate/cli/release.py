@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from icegate.cli.common import Grid, Opened, Shown, on_lake
+from icegate.cli.common import Grid, Opened, Shown, group, on_lake
 from icegate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,11 +18,8 @@ Name = Annotated[str, typer.Argument(help="The number of a release or the name o
 Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and do nothing.")]
 
-release = typer.Typer(
-    name="release",
-    help="Look at releases and at what the gate holds back; publish, drop or take back.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+release = group(
+    "release", "Look at releases and at what the gate holds back; publish, drop or take back."
 )
 
 

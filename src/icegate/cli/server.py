@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from icegate.cli import output
-from icegate.cli.common import Opened, Shown, on_lake
+from icegate.cli.common import Opened, Shown, group, on_lake
 
 if TYPE_CHECKING:
     from icegate.server import Server
 
 NOT_RUNNING = 3  # as `systemctl status` has it
 
-server = typer.Typer(
-    name="server",
-    help="Keep a warm Spark Connect server for this project, on this machine only.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+server = group("server", "Keep a warm Spark Connect server for this project, on this machine only.")
 
 
 @server.command()

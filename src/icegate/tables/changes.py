@@ -206,13 +206,10 @@ def _sort_changes(state: TableState, target: list[SortField]) -> list[Change]:
         terms = ", ".join(field.render() for field in target)
         log = f"sort_order={'|'.join(str(field) for field in target)}"
         return [Change(f"write locally ordered by {terms}", log)]
-    found = [Change("write unordered", "sort_order=none")]
-    mode = properties.get(DISTRIBUTION)
-    if mode is None:  # `unordered` sets it to none
-        found.append(Change(f"unset tblproperties ('{DISTRIBUTION}')", ""))
-    else:
-        found.append(Change(f"set tblproperties ('{DISTRIBUTION}' = {literal(mode)})", ""))
-    return found
+    mode, restored = properties.get(DISTRIBUTION), f"unset tblproperties ('{DISTRIBUTION}')"
+    if mode is not None:  # `unordered` sets it to none
+        restored = f"set tblproperties ('{DISTRIBUTION}' = {literal(mode)})"
+    return [Change("write unordered", "sort_order=none"), Change(restored, "")]
 
 
 def _property_changes(state: TableState, wanted: Wanted) -> list[Change]:

@@ -29,19 +29,16 @@ class Transform(NamedTuple):
     width: int
     column: str
 
-    def render(self) -> str:
+    def render(self, prefix: str = "", schema: str = "") -> str:
         """Return it as SQL."""
-        column = ".".join(quote(part) for part in self.column.split("."))
-        if self.name == "identity":
-            return column
-        return f"{self.name}({self.width}, {column})" if self.width else f"{self.name}({column})"
-
-    def value(self, prefix: str = "") -> str:
-        """Return the SQL that computes it for a row."""
         column = prefix + ".".join(quote(part) for part in self.column.split("."))
         if self.name == "identity":
             return column
-        return f"system.{self.name}({f'{self.width}, ' if self.width else ''}{column})"
+        return f"{schema}{self.name}({f'{self.width}, ' if self.width else ''}{column})"
+
+    def value(self, prefix: str = "") -> str:
+        """Return the SQL that computes it for a row."""
+        return self.render(prefix, "system.")
 
     def __str__(self) -> str:
         return self.render().replace("`", "")

@@ -70,22 +70,18 @@ class MergePlan:
         return inserted
 
     def _keys(self, given: list[str]) -> list[str]:
-        found = []
         for text in given:
-            name = _plain(text)
+            name = _plain(text).lower()
             for where, columns in (("table", self.table), ("batch", self.batch)):
-                if name.lower() not in map(str.lower, columns):
+                known = [column.lower() for column in columns]
+                if name not in known:
+                    fix = "name columns that both have; an expression needs a column of its own"
                     raise ConfigError(
                         f"unique_key {text!r} of model {self.model} is no column of its {where}",
                         why=f"the {where} has: {', '.join(columns)}",
-                        fix=did_you_mean(
-                            name.lower(),
-                            map(str.lower, columns),
-                            "name columns that both have; an expression needs a column of its own",
-                        ),
+                        fix=did_you_mean(name, known, fix),
                     )
-            found.append(name)
-        return found
+        return [_plain(text) for text in given]
 
     def _in_batch(self, columns: list[str]) -> None:
         there = {name.lower() for name in self.batch}

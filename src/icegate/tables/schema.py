@@ -11,6 +11,7 @@ from icegate.errors import ConfigError
 from icegate.tables.changes import Change, Wanted, layout_after
 from icegate.tables.state import TableState, literal, quote
 
+PARTS = {"ARRAY": ["element"], "MAP": ["key", "value"]}
 WIDER = {("INT", "BIGINT"), ("FLOAT", "DOUBLE")}
 TEXT = re.compile(r"\b(?:var)?char\s*\(\s*\d+\s*\)", re.IGNORECASE)
 
@@ -132,12 +133,9 @@ def _compare(found: SchemaDiff, path: str, new: Any, old: Any) -> None:
         return
     if new.this == old.this and new.this.value == "STRUCT":
         _compare_fields(found, f"{path}.", _fields(new), _fields(old), _sql)
-    elif new.this == old.this and new.this.value == "ARRAY":
-        _compare(found, f"{path}.element", new.expressions[0], old.expressions[0])
-    elif new.this == old.this and new.this.value == "MAP":
-        for part, (a, b) in zip(
-            ("key", "value"), zip(new.expressions, old.expressions, strict=True), strict=True
-        ):
+    elif new.this == old.this and new.this.value in PARTS:
+        parts = PARTS[new.this.value]
+        for part, a, b in zip(parts, new.expressions, old.expressions, strict=True):
             _compare(found, f"{path}.{part}", a, b)
     elif _widens(old, new):
         found.widened[path] = (_sql(old), _sql(new))

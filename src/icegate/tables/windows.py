@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from icegate.errors import ConfigError
@@ -10,6 +10,14 @@ from icegate.tables.layout import as_terms, partition_fields
 from icegate.tables.state import quote, unquote_name
 
 UNHASHABLE = ("map<", "variant", "interval", "geo")
+# How the first moment of a transform's partition is written at its end; a bucket has none.
+BEGINS = {
+    "identity": "",
+    "years": "-01-01T00:00:00+00:00",
+    "months": "-01T00:00:00+00:00",
+    "days": "T00:00:00+00:00",
+    "hours": ":00:00+00:00",
+}
 
 
 class Window:
@@ -49,10 +57,8 @@ class Window:
         """Whether the window begins and ends where partitions do, so that files can be dropped."""
         return any(
             field.column == self.name
-            and (
-                field.name == "identity"
-                or all(_begins(field.name, moment) for moment in (self.start, self.end))
-            )
+            and field.name in BEGINS
+            and all(m.isoformat().endswith(BEGINS[field.name]) for m in (self.start, self.end))
             for field in self.partitions
         )
 
@@ -61,14 +67,3 @@ def _utc(moment: Any) -> datetime:
     if isinstance(moment, str):
         moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-
-
-def _begins(transform: str, moment: datetime) -> bool:
-    """Tell whether ``moment`` is the first of a year, month, day or hour in UTC."""
-    start = {
-        "hours": moment.replace(minute=0, second=0, microsecond=0),
-        "days": moment.replace(hour=0, minute=0, second=0, microsecond=0),
-        "months": moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0),
-        "years": moment.replace(month=1, day=1, hour=0, minute=0, second=0, microsecond=0),
-    }.get(transform)
-    return start == moment and moment.utcoffset() == timedelta(0)

@@ -180,11 +180,8 @@ class Parts:
 def _names(what: str, texts: list[str]) -> list[str] | None:
     """Return the names that are given to `var` or `env_var`, None where one isn't a literal."""
     found = [name for text in texts for _, name in NAMED[what].findall(text)]
-    return sorted(set(found)) if len(found) == _count(what, texts) else None
-
-
-def _count(what: str, texts: list[str]) -> int:
-    return sum(len(CALLED[what].findall(text)) for text in texts)
+    calls = sum(len(CALLED[what].findall(text)) for text in texts)
+    return sorted(set(found)) if len(found) == calls else None
 
 
 def _name(node: Any) -> str:
