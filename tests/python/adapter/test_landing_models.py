@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import subprocess
+
 import pytest
 from conftest import DbtProject
 from test_landing import mark, write_day
+
+from icegate.dbt_process import DBT
 
 pytestmark = pytest.mark.slow
 
@@ -77,3 +82,33 @@ def test_a_line_that_is_no_json_is_kept_as_text(shop: DbtProject) -> None:
     assert shop.dbt("run").ok
     found = shop.rows("select order_id, _raw_text from {s}.raw_orders where item_count is null")
     assert [text for _, text in found] == ['{"order_id": "9", ']
+
+
+def test_two_builds_at_once_load_a_file_once(shop: DbtProject) -> None:
+    """The second waits at the table until the first has committed, and finds nothing to load."""
+    landing = shop.folder / "landing"
+    write_day(landing, "orders-00000.jsonl")
+    assert shop.dbt("run").ok
+    write_day(landing, "orders-00000.jsonl", day="2026-01-02")
+    processes = []
+    for name in ("left", "right"):
+        paths = ["--target-path", str(shop.folder / name), "--log-path", str(shop.folder / name)]
+        where = ["--project-dir", str(shop.folder), "--profiles-dir", str(shop.folder)]
+        command = [*DBT, "--quiet", "run", *where, *paths]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    for process in processes:
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+    found = shop.rows("select loaded_from, count(*) from {s}.raw_orders group by 1 order by 1")
+    assert found == [("2026-01-01/orders-00000.jsonl", 3), ("2026-01-02/orders-00000.jsonl", 3)]
+
+
+def test_a_build_that_ended_in_an_error_lets_others_load(shop: DbtProject) -> None:
+    write_day(shop.folder / "landing", "orders-00000.jsonl")
+    assert shop.dbt("run").ok
+    wrong = BRONZE + " and nonsense"
+    shop.write("models/raw_orders.sql", wrong)
+    assert not shop.dbt("run").ok
+    lock = shop.lake.home / "builds" / f"loading.{shop.schema}.raw_orders.lock"
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

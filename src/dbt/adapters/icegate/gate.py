@@ -28,6 +28,7 @@ from icegate.gate.report import Report, merge, report_of
 from icegate.gate.store import edit
 from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
+from icegate.locks import loading
 from icegate.nodes import gated_tables
 from icegate.public import Personal
 from icegate.session import running_session
@@ -62,6 +63,7 @@ class Gate:
         """Hold what a node needs while it writes its table, until that is closed."""
         self.personal.check(node)
         held = ExitStack()
+        held.callback(loading.end)
         table = self.gated.get(getattr(node, "unique_id", ""))
         if self.build is not None and table is not None:
             held.enter_context(writing(self.adapter.embedded_lake, self.build, table))
@@ -124,8 +126,7 @@ class Gate:
     def open_branch(self, model: dict[str, Any]) -> None:
         """Begin the branch of a node's table where its `main` is, before the first write."""
         if self.build is not None and self.holds(model) and not self.is_staged(model):
-            branch = self.build.branch
-            table = self.gated[model["unique_id"]]
+            branch, table = self.build.branch, self.gated[model["unique_id"]]
             edit(self.adapter.embedded_lake, table, lambda old: refs.open_branch(old, branch))
 
     @as_dbt_error()
@@ -178,7 +179,7 @@ class Gate:
             with suppress(Exception):  # its session may be gone
                 Gate.running._leave()
         self.personal = Personal(task, self.adapter.Relation)
-        self.rehearsal, self._quarantined = of_dbt.rehearsal(task), {}
+        self.rehearsal, self._quarantined, self._earlier = of_dbt.rehearsal(task), {}, []
         name = "" if self.rehearsal else os.environ.get("ICEGATE_RELEASE", "")
         retried = "" if self.rehearsal or name else of_dbt.retried_invocation()
         if not self.adapter.config.credentials.gate or not (name or retried or of_dbt.writes(task)):
@@ -188,7 +189,6 @@ class Gate:
         if not self.gated:
             return
         invocation = get_invocation_id()
-        self._earlier = []
         if retried:
             name, self._earlier = earlier_build(self.adapter.embedded_lake, retried)
             if not name and not of_dbt.writes(task):

@@ -14,6 +14,7 @@ from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.anomalies.as_test import as_sql
 from icegate.gate.refs import WAP_ENABLED
 from icegate.landing import file_uri, new_files
+from icegate.locks import loading
 from icegate.tables import changes, constraints, model_checks, schema
 from icegate.tables.changes import Change, Wanted
 from icegate.tables.state import TableState, literal, parse_state, quote, state_from_metadata
@@ -169,6 +170,7 @@ class Tables:
             raise DbtRuntimeError(
                 f"{source} is no landing source: give it `meta: {{location: …, format: …}}`"
             )
+        loading.begin(self.adapter.embedded_lake, table)
         loaded = f"select distinct loaded_from from {table}"
         rows = self.adapter.execute(loaded, fetch=True)[1].rows if table is not None else ()
         with as_dbt_error():
