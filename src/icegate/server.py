@@ -76,7 +76,12 @@ def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
     with alone(lake.home / "server.lock", "start the Spark Connect server"):
         server = find_server(lake)
         if server is not None and _answers(lake, server):
-            _check_port(server, port)
+            if port not in (None, server.port):
+                raise ConfigError(
+                    f"cannot start the Spark Connect server on port {port}",
+                    why=f"the server of this home runs already, on port {server.port}",
+                    fix="stop that one first: `icegate server stop`",
+                )
             return server, False
         if server is not None:
             processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)
@@ -215,15 +220,6 @@ def _not_started(lake: Lake, why: str) -> ServerError:
         why=f"{why}: {said.strip()}" if said else why,
         fix=f"read {log_file(lake)}; `icegate doctor` checks Java, jars, catalog and disk",
     )
-
-
-def _check_port(server: Server, wanted: int | None) -> None:
-    if wanted not in (None, server.port):
-        raise ConfigError(
-            f"cannot start the Spark Connect server on port {wanted}",
-            why=f"the server of this home runs already, on port {server.port}",
-            fix="stop that one first: `icegate server stop`",
-        )
 
 
 def _launched_with(lake: Lake) -> dict[str, Any]:

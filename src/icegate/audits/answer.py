@@ -17,23 +17,9 @@ from icegate.audits.rows import Rows
 from icegate.audits.scan import UNLIKE, DuckDB
 from icegate.audits.shape import doubled_keys
 from icegate.audits.source import Source, source_of
-from icegate.audits.tree import (
-    Undecided,
-    check_plain,
-    column_names,
-    parsed,
-    resolved,
-)
+from icegate.audits.tree import Undecided, check_plain, column_names, parsed, resolved
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
-from icegate.dialect import (
-    SPARK,
-    moving_read,
-    name_in,
-    other_functions,
-    table_names,
-    to_duckdb,
-    volatile,
-)
+from icegate.dialect import SPARK, moving_read, other_functions, table_names, to_duckdb, volatile
 from icegate.errors import TableError
 from icegate.gate import views
 from icegate.gate.staging import NAMESPACE, final_names
@@ -232,7 +218,7 @@ class Prover:
         row = self._row(tree, 0)
         by_name = {source.table.name.lower(): source for source in asked.sources}
         for table, conditions in origins(tree.args["from_"].this):
-            files = files_with(by_name[name_in(table)], conditions)
+            files = files_with(by_name[f"{table.db}.{table.name}".lower()], conditions)
             if files:
                 raise Undecided(f"{files} files of {table.db}.{table.name} may have failing rows")
         return row, ""

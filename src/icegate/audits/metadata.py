@@ -17,7 +17,7 @@ from pyiceberg import expressions as pyiceberg_expressions
 from sqlglot import exp
 
 from icegate.audits.source import Source
-from icegate.audits.tree import Ctes, Undecided, cte_of, entered, grouping, kind_of
+from icegate.audits.tree import Ctes, Undecided, cte_of, entered, grouping, kind_of, null_column
 
 on: Any = pyiceberg_expressions  # their constructors, as pydantic has them, take no names
 COMPARED = {
@@ -130,8 +130,8 @@ def may(condition: exp.Expr, *, false: bool = False) -> Any:
         low = exp.GTE(this=condition.this, expression=condition.args["low"])
         high = exp.LTE(this=condition.this, expression=condition.args["high"])
         return may(exp.And(this=low, expression=high), false=false)
-    if isinstance(condition, exp.Is) and _is_null_check(condition):
-        return (on.NotNull if false else on.IsNull)(condition.this.name)
+    if (column := null_column(condition)) is not None:
+        return (on.NotNull if false else on.IsNull)(column.name)
     if isinstance(condition, exp.In):
         return _among(condition, false)
     kind: Any = type(condition)
@@ -139,10 +139,6 @@ def may(condition: exp.Expr, *, false: bool = False) -> Any:
         kind = OPPOSITE[kind] if false else kind
         return _compared(kind, condition.this, condition.expression)
     return on.AlwaysTrue()
-
-
-def _is_null_check(condition: exp.Is) -> bool:
-    return isinstance(condition.this, exp.Column) and isinstance(condition.expression, exp.Null)
 
 
 def _compared(kind: Any, left: exp.Expr, right: exp.Expr) -> Any:

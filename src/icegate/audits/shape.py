@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from icegate.audits.tree import Ctes, Undecided, cte_of, entered, grouping
+from icegate.audits.tree import Ctes, Undecided, cte_of, entered, grouping, null_column
 
 ROWS, GROUPS, DOUBLES = "rows", "groups", "doubles"
 UNDERSTOOD = {"expressions", "from_", "where", "joins", "group", "having", "with_", "order"}
@@ -157,7 +157,8 @@ def _anti_join(query: exp.Select, left: exp.Expr, ctes: Ctes) -> Shape:
     is_matched = {c.table for c in columns if isinstance(c, exp.Column)} == sides
     met = where.this if where else exp.Null()
     conditions = list(met.flatten()) if isinstance(met, exp.And) else [met]
-    if not is_matched or not any(_is_null(c, theirs, matched) for c in conditions):
+    nulls = [column for c in conditions if (column := null_column(c)) is not None]
+    if not is_matched or not any(n.table == theirs and n.name in matched for n in nulls):
         raise Undecided("it joins in another way than for rows without a match")
     child, parent = _source(left, ctes), _source(join.this, ctes)
     if {child.kind, parent.kind} != {ROWS} or child.grown or parent.grown:
@@ -165,15 +166,3 @@ def _anti_join(query: exp.Select, left: exp.Expr, ctes: Ctes) -> Shape:
     if {id(node) for node in child.tables} & {id(node) for node in parent.tables}:
         raise Undecided("both sides of its join are one query")
     return Shape(ROWS, child.tables, parent.tables, {})
-
-
-def _is_null(condition: exp.Expr, table: str, columns: list[str]) -> bool:
-    """Tell whether a condition is that a column of a table, one of some, is null."""
-    asked = condition.this
-    return (
-        isinstance(condition, exp.Is)
-        and isinstance(condition.expression, exp.Null)
-        and isinstance(asked, exp.Column)
-        and asked.table == table
-        and asked.name in columns
-    )

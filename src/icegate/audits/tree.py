@@ -122,6 +122,12 @@ def grouping(query: exp.Select) -> list[exp.Expr]:
     return keys
 
 
+def null_column(condition: exp.Expr) -> exp.Column | None:
+    """Return the column of which a condition says that it is null."""
+    is_null = isinstance(condition, exp.Is) and isinstance(condition.expression, exp.Null)
+    return condition.this if is_null and isinstance(condition.this, exp.Column) else None
+
+
 def kind_of(value: Any) -> str | None:
     """Return the kind of a value; a literal number and null fit with more than one."""
     if isinstance(value, exp.Paren | exp.Neg):

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from icegate.cli import output
+from rich.filesize import decimal
+
 from icegate.cli.common import Line, Opened, Shown, on_lake
 from icegate.errors import IcegateError
 
@@ -177,7 +178,7 @@ def _catalog(at: Opened) -> Found:
 def _disk(at: Opened) -> Found:
     places = {_existing(at.lake.home), _existing(at.lake.warehouse)}
     free, folder = min((shutil.disk_usage(folder).free, folder) for folder in places)
-    said = f"{output.size(free)} free for {folder}"
+    said = f"{decimal(free)} free for {folder}"
     if free >= LOW_DISK:
         return "ok", said
     return "warn" if free >= NO_DISK else "fail", said, "free at least 1 GiB there"

@@ -104,13 +104,6 @@ def note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def size(byte_count: int) -> str:
-    """Return a number of bytes as people read it."""
-    from rich.filesize import decimal
-
-    return decimal(byte_count)
-
-
 def plain(value: Any) -> Any:
     """Return a value as JSON has it: decimals and times as text, so that no digit is lost."""
     if value is None or isinstance(value, bool | int | str):

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
 from icegate.cli import output
 from icegate.cli.common import Opened, Shown, group, on_lake
@@ -89,6 +90,6 @@ def _line(running: Server) -> str:
     hours, rest = divmod(max(0, facts["uptime_s"]), 3600)
     up = f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
     memory = facts["memory_bytes"]
-    used = f", {output.size(memory)} of memory" if memory else ""
+    used = f", {decimal(memory)} of memory" if memory else ""
     where = f"127.0.0.1:{running.port}, process {running.pid}"
     return f"Spark {running.spark}, {where}, up {up}{used}"

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
-from icegate.cli import output
 from icegate.cli.common import Grid, Opened, Shown, on_lake, pick
 from icegate.errors import CatalogError
 from icegate.tables.metadata import current_snapshot, moment, row_count, total, view_version
@@ -97,7 +97,7 @@ def _cells(fact: TableFacts) -> dict[str, str]:
         cells["rows"] = "?" if fact.rows is None else f"{'~' * fact.rows_approximate}{fact.rows:,}"
         cells["files"] = "?" if fact.files is None else f"{fact.files:,}"
         cells["files"] += f" + {fact.delete_files:,} deletes" if fact.delete_files else ""
-        cells["bytes"] = "?" if fact.bytes is None else output.size(fact.bytes)
+        cells["bytes"] = "?" if fact.bytes is None else decimal(fact.bytes)
     changed = f"{fact.changed_at:%F %T}" if fact.changed_at else ""
     last = f"error: {fact.error}" if fact.error else changed
     return {"table": f"{fact.namespace}.{fact.name}", **cells, "last_change_(UTC)": last}

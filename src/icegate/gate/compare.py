@@ -141,8 +141,8 @@ def _changed_files(old: Metadata | None, new: Metadata | None) -> tuple[int, int
     files = LocalFiles()
     lists = []
     for snapshot in (old, new):
-        path = snapshot and files.new_input(snapshot["manifest-list"])
-        lists.append({m.manifest_path: m for m in read_manifest_list(path)} if path else {})
+        listed = snapshot and read_manifest_list(files.new_input(snapshot["manifest-list"]))
+        lists.append({manifest.manifest_path: manifest for manifest in listed or ()})
     was, now = (
         {
             entry.data_file.file_path

@@ -29,11 +29,8 @@ def is_same(metadata: Metadata, sql: str) -> bool:
 
 def with_names(view: Metadata, schema: str, names: Mapping[str, str]) -> Metadata:
     """Return a view that reads other names than those in ``schema``, whether or not quoted."""
-
-    def other(found: re.Match[str]) -> str:
-        return names.get(found[1], found[0])
-
-    text = re.sub(rf"`?{schema}`?\.`?(\w+)`?", other, sql_of(view))
+    staged = rf"`?{schema}`?\.`?(\w+)`?"
+    text = re.sub(staged, lambda found: names.get(found[1], found[0]), sql_of(view))
     shown = [{**view_version(view)["representations"][0], "sql": text}]
     return _with_current(view, representations=shown)
 

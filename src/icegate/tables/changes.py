@@ -178,18 +178,14 @@ def _partition_changes(state: TableState, target: list[Transform]) -> list[Chang
     now = partition_fields(state.partitions, "the table")
     gone = [field for field in now if field not in target]
     found = []
-    for field in target:
-        if field in now:
-            continue
+    for field in (field for field in target if field not in now):
         old = next((other for other in gone if other.column == field.column), None)
-        if old is None:
-            found.append(
-                Change(f"add partition field {field.render()}", f"partition_added={field}", True)
-            )
-            continue
-        gone.remove(old)
-        sql = f"replace partition field {old.render()} with {field.render()}"
-        found.append(Change(sql, f"partition_replaced={old} by={field}", True))
+        sql, log = f"add partition field {field.render()}", f"partition_added={field}"
+        if old is not None:
+            gone.remove(old)
+            sql = f"replace partition field {old.render()} with {field.render()}"
+            log = f"partition_replaced={old} by={field}"
+        found.append(Change(sql, log, True))
     dropped = [
         Change(f"drop partition field {field.render()}", f"partition_dropped={field}", True)
         for field in gone

@@ -134,7 +134,9 @@ class Reading:
     def facts(self, target: str) -> Facts:
         """Return all of them."""
         project, last = self.project, self.past.last
-        every = [self.answers.of_table(model) for model in self._sorted()]
+        first = {model.id for model in project.read}
+        models = sorted(project.models.values(), key=lambda m: (m.id not in first, m.table))
+        every = [self.answers.of_table(model) for model in models]
         full = self._full(every)
         released = self._released()
         tables = [self._table(project.models[a.id], a, released) for a in full]
@@ -152,7 +154,7 @@ class Reading:
             read=worst_first(remarks.get(answer.id, answer) for answer in read),
             tables=tuple(tables),
             brief=tuple(answer for answer in every if answer not in full),
-            engineers=for_engineers(project, self.past, self.looks),
+            engineers=for_engineers(project, self.past, self.looks) if project.was_parsed else None,
         )
 
     @property
@@ -161,11 +163,6 @@ class Reading:
         if not self.project.was_parsed:
             return (NOT_YET,)
         return (STANDINS,) if self.project.has_standins or self.past.standins else ()
-
-    def _sorted(self) -> list[Model]:
-        """Return the models: those that people read first, then the others by name."""
-        read = {model.id for model in self.project.read}
-        return sorted(self.project.models.values(), key=lambda m: (m.id not in read, m.table))
 
     def _full(self, every: list[Answer]) -> list[Answer]:
         if len(every) <= FULL:

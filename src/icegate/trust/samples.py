@@ -64,7 +64,9 @@ class Sampler:
             return Sample(why_none=error.why)
         except Exception:  # only Spark can tell, or DuckDB can't read so much
             return Sample(why_none="only Spark can read them")
-        return self._masked(tree, test, rows)
+        read = [self.project.models[id] for id in test.reads if id in self.project.models]
+        names = [item.alias_or_name for item in tree.expressions]
+        return masked_rows(names, rows, read, column_names(tree))
 
     def days(self, test: Test, build: str = "") -> tuple[date, date] | None:
         """Return the first and the last day of the rows that fail, where they can be told.
@@ -122,11 +124,6 @@ class Sampler:
                 points = points_of(self.lake, build)
             self._provers[build] = Prover(self.lake, points, at_once=True)
         return self._provers[build]
-
-    def _masked(self, tree: exp.Select, test: Test, rows: Any) -> Sample:
-        read = [self.project.models[id] for id in test.reads if id in self.project.models]
-        names = [item.alias_or_name for item in tree.expressions]
-        return masked_rows(names, rows, read, column_names(tree))
 
 
 def masked_rows(

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from rich.filesize import decimal
-
 from icegate.trust.project import Model, Test
 
 SHOWN = 3  # values of a list before "and 4 more"
@@ -106,11 +104,6 @@ def age(span: timedelta) -> str:
         if minutes < 48 * 60
         else count(round(minutes / 1440), "day")
     )
-
-
-def size(byte_count: int | None) -> str:
-    """Return a number of bytes."""
-    return decimal(byte_count or 0)
 
 
 def number(value: Any) -> str:

@@ -30,13 +30,6 @@ class Begun(NamedTuple):
     head: int | None
 
 
-class Looked(NamedTuple):
-    """Whether a node is unchanged, and since when; or why it runs."""
-
-    unchanged: bool
-    why: str
-
-
 class Skips:
     """The nodes of one dbt command that have `skip_unchanged`."""
 
@@ -45,20 +38,23 @@ class Skips:
         self._begun: dict[str, Begun] = {}
         self._made: dict[str, Made] = {}
 
-    def look(self, model: Mapping[str, Any], seen: Seen, *, may_skip: bool) -> Looked:
-        """Tell whether a node is unchanged; of one that runs keep what it's made of."""
+    def look(self, model: Mapping[str, Any], seen: Seen, *, may_skip: bool) -> tuple[bool, str]:
+        """Tell whether a node is unchanged, and since when; or why it runs.
+
+        Of one that runs keep what it's made of.
+        """
         table = f"{model['schema']}.{model['alias']}"
         try:
             parts = self.parts.of(model, seen, anew=not may_skip)
             why = self._changed(table, parts, seen) if may_skip else "it was asked to"
         except (Runs, CatalogError) as reason:
-            return Looked(False, str(reason))
+            return False, str(reason)
         if not why:
-            return Looked(True, f"unchanged since {seen.since(table)}: {SAME}")
+            return True, f"unchanged since {seen.since(table)}: {SAME}"
         before = seen.metadata(table)
         head = seen.head(before) if before else None
         self._begun[model["unique_id"]] = Begun(table, parts, head)
-        return Looked(False, why)
+        return False, why
 
     def has_begun(self, node: Any) -> bool:
         """Tell whether a node runs of which it's to be remembered how it left its table."""

@@ -328,6 +328,11 @@ JOINED = {
         f"{NO_SHOP} group by f having count(*) > 1",
         "insert into {s}.orders (id, shop) values (7, 9)", 1,
     ),
+    "a count without groups of what has no match": (
+        "with c as (select shop as f from {s}.orders) select 1 as n from c "
+        f"{NO_SHOP} having count(*) > 1",
+        "insert into {s}.orders (id, shop) values (7, 9)", 1,
+    ),
 }  # fmt: skip
 
 

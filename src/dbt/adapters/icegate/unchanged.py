@@ -59,10 +59,10 @@ class Unchanged:
         if self._skips is None or not config.get(OPTION):
             return ""
         may_skip = self._may_skip and not config.get("full_refresh")
-        found = self._skips.look(model, self._seen(), may_skip=may_skip)
-        if not found.unchanged:
-            logger.debug(f"runs={model['schema']}.{model['alias']} why={found.why!r}")
-        return found.why if found.unchanged else ""
+        is_unchanged, why = self._skips.look(model, self._seen(), may_skip=may_skip)
+        if not is_unchanged:
+            logger.debug(f"runs={model['schema']}.{model['alias']} why={why!r}")
+        return why if is_unchanged else ""
 
     def left(self, node: Any) -> None:
         """Remember how a node left its table, as it ends."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
+from rich.filesize import decimal
 
 from icegate.trust import charts, words
 from icegate.trust.answers import IN_SHORT
@@ -28,7 +29,7 @@ def render(facts: Facts) -> str:
     found.globals |= {
         "moment": lambda at: words.moment(at.astimezone(now.tzinfo) if at else None, now),
         "number": words.number,
-        "size": words.size,
+        "size": decimal,
         "signed": _signed,
         "share": _share,
         "end": _end,
