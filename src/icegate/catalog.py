@@ -9,6 +9,7 @@ import logging
 import os
 import sqlite3
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,7 +136,7 @@ def read_metadata(entry: CatalogEntry) -> dict[str, Any]:
             why=f"its metadata file isn't there: {path}",
             fix="`icegate doctor` says whether the warehouse was moved",
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         raise CatalogError(
             f"cannot read {entry.full_name}",
             why=f"its metadata file {path} can't be read: {error}",

@@ -12,6 +12,7 @@ from icegate.cli.audit import audit
 from icegate.cli.build import build
 from icegate.cli.doctor import doctor
 from icegate.cli.gate import diff, eject, plan, status
+from icegate.cli.health import health
 from icegate.cli.init import init
 from icegate.cli.notify import notify
 from icegate.cli.quarantine import quarantine
@@ -52,7 +53,7 @@ def _icegate(
 ) -> None: ...
 
 
-VIEWS = (tables, show, sql, audit, status, plan, diff, report, look, notify)
+VIEWS = (tables, show, health, sql, audit, status, plan, diff, report, look, notify)
 for command in (init, doctor, *VIEWS, eject, wait):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)

@@ -1,0 +1,188 @@
+"""Count data files and delete files by partition, as the manifests of a snapshot list them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from icegate.gate.refs import Metadata
+from icegate.tables.metadata import by_id
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
+
+Key = tuple[int, tuple[Any, ...]]  # of a partition: its spec, and its values
+
+SMALL = 0.75  # of the target: what is below it, compaction rewrites, Spark's and others
+DATA, POSITION, EQUALITY = range(3)  # what a file's content is
+PATH = 2147483546  # the column of position deletes that names the data file
+REFERENCED, LOWER, UPPER = 17, 10, 11  # fields of a data file for which PyIceberg has no names
+
+
+@dataclass
+class Part:
+    """The files of a partition, or of a whole table. A summary tells nothing of small ones."""
+
+    name: str = ""
+    spec_id: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    small: int = 0
+    small_bytes: int = 0
+    spare: int = 0  # files that there would be less after compaction
+    delete_files: int = 0  # of positions; of any kind where only a summary was read
+    vectors: int = 0
+    equality_deletes: int = 0
+    dangling: int = 0  # delete files that no data file of the snapshot has rows for
+    deleted_rows: int = 0  # by positions and vectors that aren't dangling
+    equality_rows: int = 0
+
+    @property
+    def deletes(self) -> int:
+        """How many delete files and vectors readers merge."""
+        return self.delete_files + self.vectors + self.equality_deletes
+
+    def add(self, size: int, rows: int, target: int) -> None:
+        """Count a data file."""
+        self.files, self.bytes, self.rows = self.files + 1, self.bytes + size, self.rows + rows
+        if size < SMALL * target:
+            self.small, self.small_bytes = self.small + 1, self.small_bytes + size
+            self.spare = self.small - max(1, math.ceil(self.small_bytes / target))
+
+
+def whole(parts: Iterable[Part]) -> Part:
+    """Return the sum of partitions."""
+    total = Part()
+    for part in parts:
+        for name, value in vars(part).items():
+            if name not in ("name", "spec_id"):
+                setattr(total, name, getattr(total, name) + value)
+    return total
+
+
+class _Delete(NamedTuple):
+    """A delete file; ``only`` is the one data file that it's for, if it is for one."""
+
+    key: Key
+    content: int
+    sequence: int
+    rows: int
+    only: str | None
+    is_vector: bool
+
+
+def count_files(
+    metadata: Metadata, manifests: Iterable[ManifestFile], io: FileIO, target: int
+) -> list[Part]:
+    """Return the partitions of a snapshot with their files, by its list of manifests.
+
+    Raises what reading a manifest raises that is gone or cut off.
+    """
+    parts: dict[Key, Part] = {}
+    oldest: dict[Key, int] = {}  # data sequence number in a partition
+    deletes: list[_Delete] = []
+    paths: dict[str, int] = {}  # of data files, with their sequence numbers
+    named = _namer(metadata)
+    # Deletes come first: paths of data files are kept only where one is asked for.
+    for manifest in sorted(manifests, key=lambda m: -m.content):
+        for sequence, file in live(manifest, io):
+            key = manifest.partition_spec_id, tuple(file.partition._data)
+            if file.content != DATA:
+                deletes.append(_delete(key, sequence, file))
+                continue
+            if key not in parts:
+                parts[key], oldest[key] = Part(named(key), key[0]), sequence
+            parts[key].add(file.file_size_in_bytes, file.record_count, target)
+            oldest[key] = min(oldest[key], sequence)
+            if deletes:
+                paths[file.file_path] = sequence
+    everywhere = {spec["spec-id"] for spec in metadata["partition-specs"] if not spec["fields"]}
+    first = min(oldest.values(), default=None)
+    for delete in deletes:
+        # An equality delete of no partition is for the data of all of them.
+        is_global = delete.content == EQUALITY and delete.key[0] in everywhere
+        since = paths.get(delete.only) if delete.only else None
+        if delete.only is None:
+            since = first if is_global else oldest.get(delete.key)
+        part = parts.setdefault(delete.key, Part(named(delete.key), delete.key[0]))
+        _count(part, delete, since)
+    return [part for _, part in sorted(parts.items(), key=lambda item: str(item[0]))]
+
+
+def read_list(snapshot: dict[str, Any], io: FileIO) -> list[ManifestFile]:
+    """Return the manifests of a snapshot."""
+    from pyiceberg.manifest import read_manifest_list
+
+    return [*read_manifest_list(io.new_input(snapshot["manifest-list"]))]
+
+
+def _count(part: Part, delete: _Delete, since: int | None) -> None:
+    """Count a delete file; ``since`` is the oldest sequence number of what it could be for."""
+    is_equality = delete.content == EQUALITY
+    # Of a commit's own rows, equality deletes take none, and position deletes may.
+    if since is None or (since >= delete.sequence if is_equality else since > delete.sequence):
+        part.dangling += 1
+    elif is_equality:
+        part.equality_deletes += 1
+        part.equality_rows += delete.rows
+    else:
+        part.vectors += delete.is_vector
+        part.delete_files += not delete.is_vector
+        part.deleted_rows += delete.rows
+
+
+def live(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[int, Any]]:
+    """Yield the data sequence number and the file of each entry that isn't deleted."""
+    from pyiceberg.avro.file import AvroFile
+    from pyiceberg.manifest import (
+        MANIFEST_ENTRY_SCHEMAS,
+        DataFile,
+        ManifestEntry,
+        ManifestEntryStatus,
+    )
+
+    # PyIceberg's own reading leaves out which data file a deletion vector is for.
+    schema, file = MANIFEST_ENTRY_SCHEMAS[3], io.new_input(manifest.manifest_path)
+    with AvroFile[ManifestEntry](file, schema, {-1: ManifestEntry, 2: DataFile}) as entries:
+        for entry in entries:
+            if entry.status != ManifestEntryStatus.DELETED:
+                inherited = entry.sequence_number is None
+                sequence = manifest.sequence_number if inherited else entry.sequence_number
+                yield sequence or 0, entry.data_file
+
+
+def _delete(key: Key, sequence: int, file: Any) -> _Delete:
+    only = file._data[REFERENCED]
+    if only is None and file.content == POSITION:
+        low, high = ((file._data[bound] or {}).get(PATH) for bound in (LOWER, UPPER))
+        only = low.decode() if low is not None and low == high else None
+    is_vector = str(file.file_format).upper() == "PUFFIN"
+    return _Delete(key, int(file.content), sequence, file.record_count, only, is_vector)
+
+
+def _namer(metadata: Metadata) -> Callable[[Key], str]:
+    """Return what names a partition, `day=2026-11-23/country=AT`; nothing without partitions."""
+    from pyiceberg.transforms import parse_transform
+    from pyiceberg.types import IcebergType, StringType
+
+    types = {
+        field["id"]: IcebergType.model_validate(field["type"])
+        for schema in metadata["schemas"]
+        for field in schema["fields"]
+        if isinstance(field["type"], str)
+    }
+
+    def named(key: Key) -> str:
+        fields = by_id(metadata["partition-specs"], "spec-id", key[0])["fields"]
+        told = []
+        for field, value in zip(fields, key[1], strict=False):
+            kind = types.get(field.get("source-id"), StringType())
+            transform = parse_transform(field["transform"])
+            told.append(f"{field['name']}={transform.to_human_string(kind, value)}")
+        return "/".join(told)
+
+    return named

@@ -1,0 +1,82 @@
+"""Files in a table's folder that nothing refers to: they are counted, and never deleted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+from icegate.catalog import CatalogEntry, local_path, read_metadata
+from icegate.errors import TableError
+from icegate.files import LocalFiles
+from icegate.health.files import live, read_list
+
+
+@dataclass(frozen=True)
+class Unreferenced:
+    """What nothing refers to; the ``young`` may be of a commit that hasn't ended yet."""
+
+    files: int
+    bytes: int
+    young: int
+    paths: tuple[str, ...]
+
+
+def unreferenced(
+    entry: CatalogEntry, entries: list[CatalogEntry], now: datetime, days: float
+) -> Unreferenced:
+    """Return the files below a table's location that no table of the catalog needs.
+
+    Older than so many ``days``, that is. Raises ``CatalogError`` for a location that can't be
+    listed and for a table that can't be read, ``TableError`` for one whose manifests can't.
+    """
+    table = Path(_real(str(local_path(read_metadata(entry)["location"]))))
+    left = {str(path): path.stat() for path in _files(table)}
+    # Files may be another table's: of a clone, of a table below this one, of one that was moved.
+    for each in [entry, *(other for other in entries if other != entry)]:
+        if left:
+            left = {path: stat for path, stat in left.items() if path not in references(each)}
+    since = (now - timedelta(days=days)).timestamp()
+    old = {path: stat.st_size for path, stat in left.items() if stat.st_mtime < since}
+    return Unreferenced(len(old), sum(old.values()), len(left) - len(old), tuple(sorted(old)))
+
+
+def _files(table: Path) -> Iterator[Path]:
+    """Yield what is below a folder, without what Iceberg takes for hidden, such as checksums."""
+    for path in table.rglob("*"):
+        within = path.relative_to(table).parts
+        if path.is_file() and not any(p[0] in "._" and "=" not in p for p in within):
+            yield path
+
+
+@cache
+def references(entry: CatalogEntry) -> frozenset[str]:
+    """Return the paths of all files that a table or view needs, for each snapshot that it keeps."""
+    metadata, found = read_metadata(entry), {entry.metadata_location}
+    found.update(log["metadata-file"] for log in metadata.get("metadata-log") or [])
+    for kind in ("statistics", "partition-statistics"):
+        found.update(each["statistics-path"] for each in metadata.get(kind) or [])
+    io, snapshots = LocalFiles(), metadata.get("snapshots") or []
+    found.update(snapshot["manifest-list"] for snapshot in snapshots)
+    try:
+        manifests = {m.manifest_path: m for s in snapshots for m in read_list(s, io)}
+        for path, manifest in manifests.items():
+            found.update([path, *(file.file_path for _, file in live(manifest, io))])
+    except Exception as error:  # what bytes that were cut off happen to raise
+        raise TableError(
+            f"cannot tell what {entry.full_name} refers to",
+            why=f"a manifest of {entry.full_name} can't be read: {error}",
+            fix="restore the file from a backup, or roll the table back",
+        ) from error
+    return frozenset(map(_normal, found))
+
+
+def _normal(location: str) -> str:
+    path = local_path(location)
+    return f"{_real(str(path.parent))}/{path.name}"
+
+
+_real = cache(os.path.realpath)  # a warehouse may be reached through links
