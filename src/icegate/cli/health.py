@@ -8,8 +8,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.filesize import decimal
 
-from icegate.cli import output
 from icegate.cli.common import Grid, Line, Opened, Shown, on_lake, pick
 from icegate.errors import CatalogError, ConfigError, TableError
 
@@ -89,7 +89,7 @@ def _unreferenced(each: Health) -> str:
 
     found = each.unreferenced
     assert found is not None
-    size = f", {output.size(found.bytes)}" if found.files else ""
+    size = f", {decimal(found.bytes)}" if found.files else ""
     young = f"; {found.young:,} more, too young to tell" if found.young else ""
     return f"{each.name}: nothing refers to {many(found.files, 'file')}{size}{young}"
 
@@ -105,7 +105,7 @@ def _cells(each: Health) -> dict[str, Any]:
     return {
         "table": each.name,
         "score": "?" if each.score is None else each.score,
-        "bytes": output.size(files.bytes) if files else "",
+        "bytes": decimal(files.bytes) if files else "",
         "files": f"{files.files:,}" if files else "",
         "deletes": (files.deletes + files.dangling or "") if files else "",
         "first_reason": f"error: {each.error}" if each.error else first,
@@ -124,9 +124,9 @@ def _one(each: Health) -> Iterator[str | Line | Grid]:
 
 
 def _parts(each: Health) -> Iterator[str | Grid]:
-    named = [part for part in each.partitions if part.name]
+    named = each.partitions if any(part.name for part in each.partitions) else ()
     columns = "partition score bytes files deletes first_reason"
-    rows = [{**_cells(part), "partition": part.name} for part in named[:PARTITIONS]]
+    rows = [{**_cells(part), "partition": part.name or "(none)"} for part in named[:PARTITIONS]]
     yield Grid(columns, rows, f"partitions of {each.name}", right=("bytes",))
     if named[PARTITIONS:]:
         yield f"and {len(named) - PARTITIONS:,} more; `--json` has all of them"

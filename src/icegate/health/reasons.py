@@ -78,7 +78,8 @@ def _of_files(parts: Sequence[Part], total: Part, limits: Limits) -> Iterator[Fo
         half, place = max(((c[name] / 2, i) for i, (_, c) in enumerate(by_part)), default=(0, 0))
         if half > cost:
             worst = parts[place]
-            yield name, half, f"in {worst.name}, {_said(name, worst, limits)}", COMPACT
+            where = f"in {worst.name or 'files of no partition'}, "
+            yield name, half, where + _said(name, worst, limits), COMPACT
         else:
             yield name, cost, _said(name, total, limits), COMPACT
 

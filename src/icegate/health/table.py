@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from icegate.catalog import CatalogEntry, read_metadata
 from icegate.errors import CatalogError, TableError
 from icegate.gate.refs import Metadata
-from icegate.health.files import Part, count_files, read_list, whole
+from icegate.health.files import SMALL, Part, count_files, read_list, whole
 from icegate.health.limits import DAY_MS, Limits, limits_of
 from icegate.health.reasons import Around, Reason, of_part, of_table
 from icegate.health.score import FEW, is_tiny, of_files
@@ -34,20 +34,26 @@ class Health:
     files: Part | None = None
     around: Around | None = None  # None of a partition
     read: str = ""
+    counts: bool | None = None  # `count(*)` is answered from metadata; None isn't known
     note: str = ""
     error: str = ""
     partitions: tuple[Health, ...] = ()  # as far as manifests were read
     unreferenced: Unreferenced | None = None  # as far as it was asked for
 
 
-def look(entry: CatalogEntry, now: datetime, by_partition: bool = False) -> Health:
-    """Return the health of a table of the catalog; why it can't be told is its ``error``."""
-    from icegate.files import LocalFiles
+def look(
+    entry: CatalogEntry,
+    now: datetime,
+    by_partition: bool = False,
+    metadata: Metadata | None = None,
+) -> Health:
+    """Return the health of a table of the catalog; why it can't be told is its ``error``.
 
+    Its ``metadata`` is read, unless that is known.
+    """
     try:
         return health(
-            read_metadata(entry),
-            LocalFiles(),
+            metadata or read_metadata(entry),
             table=entry.full_name,
             now=now,
             metadata_bytes=entry.metadata_file.stat().st_size,
@@ -59,7 +65,7 @@ def look(entry: CatalogEntry, now: datetime, by_partition: bool = False) -> Heal
 
 def health(
     metadata: Metadata,
-    files: FileIO,
+    files: FileIO | None = None,
     *,
     table: str,
     now: datetime,
@@ -68,22 +74,25 @@ def health(
 ) -> Health:
     """Return the health of what `main` of a table has; ``by_partition`` reads its manifests.
 
-    Raises ``TableError`` for manifests that are gone or cut off, and for properties that can't be.
+    They are read through ``files``, or as files of this machine. Raises ``TableError`` for
+    manifests that are gone or cut off, and for properties that can't be right.
     """
     snapshot, limits = current_snapshot(metadata), limits_of(metadata)
     around = _around(metadata, limits, now, metadata_bytes)
     if snapshot is None:
         judged = _judged(table, SUMMARY, [], Part(), around, limits)
         return replace(judged, note="nothing written yet")
-    told = _of_summary(snapshot.get("summary") or {})
+    is_whole = not any(spec["fields"] for spec in metadata.get("partition-specs") or [])
+    told = _of_summary(snapshot.get("summary") or {}, is_whole, limits)
     # Then there are few manifests, too: each of them has one file at least.
     if told and not by_partition and _is_small(told, limits):
         return _judged(table, SUMMARY, [], told, around, limits)
     try:
+        files = files or _local_files()
         manifests = read_list(snapshot, files)
         lengths = [manifest.manifest_length for manifest in manifests]
         around = replace(around, manifests=len(lengths), manifest_bytes=sum(lengths))
-        if told and not by_partition and _is_well_packed(told, metadata, limits):
+        if told and not by_partition and _is_known(told, is_whole, limits):
             return _judged(table, LIST, [], told, around, limits)
         parts = count_files(metadata, manifests, files, limits.target)
     except Exception as error:  # what bytes that were cut off happen to raise
@@ -95,6 +104,12 @@ def health(
     return _judged(table, MANIFESTS, parts, whole(parts), around, limits)
 
 
+def _local_files() -> FileIO:
+    from icegate.files import LocalFiles
+
+    return LocalFiles()
+
+
 def _judged(
     table: str, read: str, parts: list[Part], files: Part, around: Around, limits: Limits
 ) -> Health:
@@ -104,8 +119,10 @@ def _judged(
         for part in parts
         for found in [of_part(part, limits, table)]
     )
-    found = sorted(partitions, key=lambda part: part.score or 0)
-    return Health(table, _score(reasons), reasons, files, around, read, partitions=tuple(found))
+    found = tuple(sorted(partitions, key=lambda part: part.score or 0))
+    # Of a summary's delete files it isn't known whether they are for data that is gone.
+    counts = not files.deletes or (False if read == MANIFESTS else None)
+    return Health(table, _score(reasons), reasons, files, around, read, counts, partitions=found)
 
 
 def _score(reasons: tuple[Reason, ...]) -> int:
@@ -116,24 +133,27 @@ def _is_small(told: Part, limits: Limits) -> bool:
     return is_tiny(told, limits) or (told.files <= FEW and not told.deletes)
 
 
-def _is_well_packed(told: Part, metadata: Metadata, limits: Limits) -> bool:
-    """Tell whether a table without partitions and deletes has too few spare files to cost a point.
+def _is_known(told: Part, is_whole: bool, limits: Limits) -> bool:
+    """Tell whether a snapshot's totals decide: without partitions and deletes they often do.
 
-    At most all but one could be spared; partitions might be skewed, or one of them in pieces.
+    Either all files are small ones, or too few could be spared to cost a point.
     """
-    is_whole = not any(spec["fields"] for spec in metadata.get("partition-specs") or [])
     most = replace(told, spare=told.files - 1)
-    return is_whole and not told.deletes and round(sum(of_files(most, limits).values())) == 0
+    costs_nothing = round(sum(of_files(most, limits).values())) == 0
+    return is_whole and not told.deletes and (told.small == told.files or costs_nothing)
 
 
-def _of_summary(summary: dict[str, str]) -> Part | None:
+def _of_summary(summary: dict[str, str], is_whole: bool, limits: Limits) -> Part | None:
     """Return what a snapshot says of its files; None where its writer left a total out."""
     wanted = ("data-files", "files-size", "records", "delete-files")
     found = [total(summary, what) for what in wanted]
     if None in found:
         return None
     files, size, rows, deletes = (number or 0 for number in found)
-    return Part(files=files, bytes=size, rows=rows, delete_files=deletes)
+    told = Part(files=files, bytes=size, rows=rows, delete_files=deletes)
+    if is_whole and size < SMALL * limits.target:  # then each of them is small
+        return replace(told, small=files, small_bytes=size, spare=max(0, files - 1))
+    return told
 
 
 def _around(metadata: Metadata, limits: Limits, now: datetime, size: int | None) -> Around:

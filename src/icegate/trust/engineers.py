@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from icegate.audits.tests import counted
+from icegate.catalog import CatalogEntry
+from icegate.gate.refs import Metadata
 from icegate.gate.report import PASSED
+from icegate.health.table import Health, look
 from icegate.trust.project import Model, Project, Test
 from icegate.trust.standing import Past, Ran
 from icegate.trust.tables import Look
@@ -57,10 +61,25 @@ class Engineers:
     never_fail: tuple[Finding, ...]
     untested: tuple[Finding, ...]
     stored: tuple[Stored, ...]
+    health: tuple[Health, ...]  # of tables below 100, the worst first; without partitions
+    healthy: int  # how many tables have nothing to mend
 
 
-def for_engineers(project: Project, past: Past, looks: Mapping[str, Look]) -> Engineers:
+def for_engineers(
+    project: Project,
+    past: Past,
+    looks: Mapping[str, Look],
+    entries: Mapping[str, CatalogEntry],
+    metadata: Mapping[str, Metadata],
+    now: datetime,
+) -> Engineers:
     """Return the second level."""
+    judged = [
+        replace(look(entries[name], now, metadata=metadata[name]), partitions=())
+        for name, seen in looks.items()
+        if seen.kind == "table" and not seen.error
+    ]
+    worn = [each for each in judged if each.score != 100]
     costs = sorted(_costs(project, past), key=lambda cost: -cost.seconds)
     stored = (
         Stored(look.name, look.bytes, look.bytes_of_history)
@@ -76,6 +95,8 @@ def for_engineers(project: Project, past: Past, looks: Mapping[str, Look]) -> En
         never_fail=tuple(_never_fail(project, looks)),
         untested=tuple(_untested(project)),
         stored=tuple(sorted(stored, key=lambda s: -s.bytes - s.bytes_of_history)),
+        health=tuple(sorted(worn, key=lambda each: (each.score or 0, each.name))),
+        healthy=len(judged) - len(worn),
     )
 
 

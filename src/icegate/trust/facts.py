@@ -154,7 +154,11 @@ class Reading:
             read=worst_first(remarks.get(answer.id, answer) for answer in read),
             tables=tuple(tables),
             brief=tuple(answer for answer in every if answer not in full),
-            engineers=for_engineers(project, self.past, self.looks) if project.was_parsed else None,
+            engineers=(
+                for_engineers(project, self.past, self.looks, self.entries, self.metadata, self.now)
+                if project.was_parsed
+                else None
+            ),
         )
 
     @property
@@ -268,9 +272,7 @@ class Reading:
 
 
 def _promise(model: Model) -> str:
-    hours = model.fresh_within_hours
-    if hours is None:
-        return ""
+    hours = model.fresh_within_hours or 0
     return f"no older than {words.count(int(hours), 'hour')}" if hours >= 1 else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,9 @@ def test_real_appends_cost_files_and_manifests(made: Made) -> None:
         append(table, "a")
     found = made.health()
     assert set(names(found)) == {"small files", "manifests"}
+    # All of them are small, as their total tells; the files themselves say no other.
+    assert found.read == "manifest list"
+    assert made.health(by_partition=True).reasons == found.reasons
     said = found.reasons[1]
     assert said.sentence.startswith("A plan reads 60 manifests of about ")
     assert said.sentence.endswith(" for 60 files, where 1 would do")
@@ -198,7 +202,7 @@ def test_a_property_that_cannot_be_right_is_named(made: Made, value: str) -> Non
 
 
 def test_manifests_that_are_gone_or_cut_off_are_named(made: Made) -> None:
-    write(made.table(), *[1] * 50)
+    write(made.table(), *[9] * 50)
     (manifest,) = made.lake.warehouse.rglob("*-m0.avro")
     whole = manifest.read_bytes()
     for cut in [0, 100, len(whole) // 2, len(whole) - 1]:
@@ -207,6 +211,19 @@ def test_manifests_that_are_gone_or_cut_off_are_named(made: Made) -> None:
         assert found.score is None and "a manifest of its snapshot" in found.error
     manifest.unlink()
     assert manifest.name in look(made.entry(), NOW).error
+
+
+def test_how_far_is_read_changes_no_score(made: Made) -> None:
+    chance = random.Random(7)
+    read = set()
+    for place in range(40):
+        table = made.table(f"t{place}", days=place % 4 == 0, **(TARGET if place % 3 else {}))
+        sizes = [chance.choice([0.1, 3, 90, 130, 600]) for _ in range(chance.choice([9, 20, 90]))]
+        write(table, *(sizes if place % 5 else sizes[:1] * len(sizes)), day="a")
+        first, whole = made.health(f"t{place}"), made.health(f"t{place}", by_partition=True)
+        assert first.reasons == whole.reasons
+        read.add(first.read)
+    assert read == {"summary", "manifest list", "manifests"}
 
 
 def test_totals_that_a_writer_left_out_are_counted(made: Made) -> None:

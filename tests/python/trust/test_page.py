@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from health.tables import write
 from released import add, end, make, two_releases
 from shop import lake_of, make_project, run_icegate
 
+from icegate.catalog import open_catalog
 from icegate.trust.facts import Facts
 from icegate.trust.page import render
 from trust import artifacts
@@ -49,6 +51,25 @@ def test_first_screen_has_no_names_of_tests(lake, tmp_path: Path) -> None:
     first = Tags(page.partition('aria-labelledby="parts"')[0])
     assert "Yes, but old" in first.text and "you still see the figures of" in first.text
     assert "not_null" not in first.text
+
+
+def test_health_of_tables_the_worst_first(lake, tmp_path: Path) -> None:
+    two_tables(tmp_path)
+    make(lake, "s.a", "s.b")
+    add(lake, "s.a", 1)
+    assert "2 tables have nothing to mend." in Tags(render(look(lake, tmp_path))).text
+    table = open_catalog(lake).load_table("s.b")
+    write(table, *[0.1] * 150)
+    facts = look(lake, tmp_path)
+    assert facts.engineers is not None
+    ((worn,), well) = facts.engineers.health, facts.engineers.healthy
+    assert (worn.name, worn.score, well) == ("s.b", 61, 1)
+    part = Tags(render(facts).partition("Table health")[2]).text
+    assert "150 of 150 files are smaller than 384 MiB (75 % of 512 MiB)" in part
+    assert "dbt run-operation compact --args '{table: s.b}'" in part
+    assert "1 other table has nothing to mend." in part
+    told = facts.to_dict()["engineers"]["health"][0]
+    assert told["reasons"][0]["points"] == 39 and told["partitions"] == ()
 
 
 def test_nothing_is_loaded_from_elsewhere(lake, tmp_path: Path) -> None:
