@@ -105,8 +105,11 @@ def test_a_warehouse_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     made = Made(lake_of(make_project(tmp_path / "link" / "a b")))
-    _, folder = busy(made)
+    # Data is named by the one path, and the table lies by the other.
+    real = (made.lake.warehouse).parent.resolve() / "warehouse" / "s" / "t" / "data"
+    _, folder = busy(made, **{"write.data.path": f"file://{real}"})
     age(folder)
+    assert "link" in folder.parts and [*folder.rglob("*.parquet")]
     assert look(made).files == 0
 
 
