@@ -12,6 +12,13 @@ from icegate.health.files import SMALL, Part
 from icegate.health.limits import DAY_MS, MIB, Limits
 
 COMPACT, EXPIRE, REWRITE = "compact", "expire_snapshots", "rewrite_manifests"
+# By itself compaction leaves a file of the right size, with up to 30 % of its rows deleted.
+OPTIONS = {
+    "delete files": "delete-file-threshold: 1",
+    "equality deletes": "delete-file-threshold: 1",
+    "count(*)": "delete-file-threshold: 1",
+    "old partitions": "rewrite-all: true",
+}
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (MIB, "MiB"), (2**10, "KiB"), (1, "bytes"))
 
 
@@ -61,14 +68,15 @@ Found = tuple[str, float, str, str]  # name, points, sentence, macro
 
 def _told(found: Iterable[Found], table: str) -> tuple[Reason, ...]:
     reasons = (
-        Reason(name, round(cost), said[0].upper() + said[1:], _command(macro, table))
+        Reason(name, round(cost), said[0].upper() + said[1:], _command(name, macro, table))
         for name, cost, said, macro in found
     )
     return tuple(sorted((r for r in reasons if r.points), key=lambda reason: -reason.points))
 
 
-def _command(macro: str, table: str) -> str:
-    return f"dbt run-operation {macro} --args '{{table: {table}}}'" if macro else ""
+def _command(name: str, macro: str, table: str) -> str:
+    options = f", options: {{{OPTIONS[name]}}}" if name in OPTIONS else ""
+    return f"dbt run-operation {macro} --args '{{table: {table}{options}}}'" if macro else ""
 
 
 def _of_files(parts: Sequence[Part], total: Part, limits: Limits) -> Iterator[Found]:
