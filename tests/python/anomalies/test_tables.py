@@ -70,7 +70,7 @@ def ten(spark: Any, lake: Lake) -> Table:
     table = Table(spark, lake)
     for place in range(10):
         note = "case when id % 20 = 0 then null else 'a' end"
-        table.batch(990 + 2 * (place % 5), note=note, hours=1 + place % 2)
+        table.batch(990 + 2 * (place % 5), note=note, hours=1 + place % 2 / 2)
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_health_of_tables_the_worst_first(lake, tmp_path: Path) -> None:
     assert "150 of 150 files are smaller than 384 MiB (75 % of 512 MiB)" in part
     assert "dbt run-operation compact --args '{table: s.b}'" in part
     assert "1 other table has nothing to mend." in part
-    told = facts.to_dict()["engineers"]["health"][0]
+    told = asdict(facts)["engineers"]["health"][0]
     assert told["reasons"][0]["points"] == 39 and told["partitions"] == ()
 
 
