@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from icegate.errors import TableError
 from icegate.gate.refs import Metadata
 from icegate.tables.metadata import by_id
 
@@ -111,6 +113,19 @@ def count_files(
         part = parts.setdefault(delete.key, Part(named(delete.key), delete.key[0]))
         _count(part, delete, since)
     return [part for _, part in sorted(parts.items(), key=lambda item: str(item[0]))]
+
+
+@contextmanager
+def reading(manifests_of: str, what: str) -> Iterator[None]:
+    """Raise ``TableError`` for manifests that are gone or cut off: ``what`` can't be told then."""
+    try:
+        yield
+    except Exception as error:  # what bytes that were cut off happen to raise
+        raise TableError(
+            f"cannot tell {what}",
+            why=f"a manifest of {manifests_of} can't be read: {error}",
+            fix="restore the file from a backup, or roll the table back",
+        ) from error
 
 
 def read_list(snapshot: dict[str, Any], io: FileIO) -> list[ManifestFile]:

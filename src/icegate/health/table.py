@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from icegate.catalog import CatalogEntry, read_metadata
 from icegate.errors import CatalogError, TableError
 from icegate.gate.refs import Metadata
-from icegate.health.files import SMALL, Part, count_files, read_list, whole
+from icegate.health.files import SMALL, Part, count_files, read_list, reading, whole
 from icegate.health.limits import DAY_MS, Limits, limits_of
 from icegate.health.reasons import Around, Reason, of_part, of_table
 from icegate.health.score import FEW, is_tiny, of_files
@@ -87,7 +87,7 @@ def health(
     # Then there are few manifests, too: each of them has one file at least.
     if told and not by_partition and _is_small(told, limits):
         return _judged(table, SUMMARY, [], told, around, limits)
-    try:
+    with reading(f"its snapshot {snapshot['snapshot-id']}", f"how healthy {table} is"):
         files = files or _local_files()
         manifests = read_list(snapshot, files)
         lengths = [manifest.manifest_length for manifest in manifests]
@@ -95,12 +95,6 @@ def health(
         if told and not by_partition and _is_known(told, is_whole, limits):
             return _judged(table, LIST, [], told, around, limits)
         parts = count_files(metadata, manifests, files, limits.target)
-    except Exception as error:  # what bytes that were cut off happen to raise
-        raise TableError(
-            f"cannot tell how healthy {table} is",
-            why=f"a manifest of its snapshot {snapshot['snapshot-id']} can't be read: {error}",
-            fix="restore the file from a backup, or roll the table back",
-        ) from error
     return _judged(table, MANIFESTS, parts, whole(parts), around, limits)
 
 

@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from icegate.catalog import CatalogEntry, local_path, read_metadata
-from icegate.errors import TableError
 from icegate.files import LocalFiles
-from icegate.health.files import live, read_list
+from icegate.health.files import live, read_list, reading
 
 
 @dataclass(frozen=True)
@@ -61,16 +60,10 @@ def references(entry: CatalogEntry) -> frozenset[str]:
         found.update(each["statistics-path"] for each in metadata.get(kind) or [])
     io, snapshots = LocalFiles(), metadata.get("snapshots") or []
     found.update(snapshot["manifest-list"] for snapshot in snapshots)
-    try:
+    with reading(entry.full_name, f"what {entry.full_name} refers to"):
         manifests = {m.manifest_path: m for s in snapshots for m in read_list(s, io)}
         for path, manifest in manifests.items():
             found.update([path, *(file.file_path for _, file in live(manifest, io))])
-    except Exception as error:  # what bytes that were cut off happen to raise
-        raise TableError(
-            f"cannot tell what {entry.full_name} refers to",
-            why=f"a manifest of {entry.full_name} can't be read: {error}",
-            fix="restore the file from a backup, or roll the table back",
-        ) from error
     return frozenset(map(_normal, found))
 
 
