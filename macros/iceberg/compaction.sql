@@ -6,17 +6,14 @@
     {% do options.update(given.options or {}) %}
     {% set pairs = [] %}
     {% for name, value in options.items() %}
-        {% do pairs.append("'" ~ name ~ "', '" ~ (value | string | lower) ~ "'") %}
+        {% do pairs.append(icegate_literal(name)) %}
+        {% do pairs.append(icegate_literal(value | string | lower)) %}
     {% endfor %}
-    {% set call = [
-        "table => '" ~ iceberg_table(table) ~ "'", 'options => map(' ~ pairs | join(', ') ~ ')'
-    ] %}
-    {% do call.append("branch => '" ~ branch ~ "'") if branch %}
-    {% if given.where %}
-        {% do call.append("where => '" ~ (given.where | replace("'", "\\'")) ~ "'") %}
-    {% endif %}
-    {% if given.sort_by %}
-        {% do call.append("strategy => 'sort', sort_order => '" ~ given.sort_by ~ "'") %}
-    {% endif %}
-    {{ return('call system.rewrite_data_files(' ~ call | join(', ') ~ ')') }}
+    {{ return(iceberg_call('rewrite_data_files', table, {
+        'options': 'map(' ~ pairs | join(', ') ~ ')',
+        'branch': icegate_literal(branch) if branch else none,
+        'where': icegate_literal(given.where) if given.where else none,
+        'strategy': "'sort'" if given.sort_by else none,
+        'sort_order': icegate_literal(given.sort_by) if given.sort_by else none,
+    })) }}
 {% endmacro %}

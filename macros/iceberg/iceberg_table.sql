@@ -1,4 +1,4 @@
-{# A table's name as text of SQL. What comes from the command line names a model or a table. #}
+{# A table's name as SQL has it. What comes from the command line names a model or a table. #}
 {% macro iceberg_table(table) %}
     {% if not execute %}
         {{ return('') }}
@@ -20,5 +20,5 @@
             "  fix: name a model, or a table as schema.table"
         ) %}
     {% endif %}
-    {{ return(at.found.render() | replace("'", "\\'")) }}
+    {{ return(at.found.render()) }}
 {% endmacro %}

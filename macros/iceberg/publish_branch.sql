@@ -7,8 +7,6 @@
             "  fix: icegate release publish " ~ name[6:]
         ) %}
     {% endif %}
-    {{ return(iceberg_statement(
-        "call system.fast_forward(table => '" ~ iceberg_table(table) ~ "', branch => 'main', to => '"
-        ~ name ~ "')"
-    )) }}
+    {% set arguments = {'branch': "'main'", 'to': icegate_literal(name)} %}
+    {{ return(iceberg_statement(iceberg_call('fast_forward', table, arguments))) }}
 {% endmacro %}

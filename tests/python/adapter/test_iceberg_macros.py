@@ -82,7 +82,7 @@ def test_a_compaction_that_changes_rows_is_not_published(
     """The statement that compacts is replaced by one that loses a row's name."""
     path = orders.folder / "macros" / "compaction.sql"
     text = path.read_text()
-    call = "{{ return('call system.rewrite_data_files('"
+    call = "{{ return(iceberg_call('rewrite_data_files'"
     assert call in text
     loses = "{{ return('update ' ~ iceberg_table(table) ~ '.branch_compaction set name = null') }}"
     path.write_text(text.replace(call, loses + call))
