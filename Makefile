@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits \
+.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits \
 	lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -31,6 +31,9 @@ landing: $(installed) ## make landing data, when there is none
 
 build: $(installed) landing ## build and test bronze, silver and gold; ARGS='--select …' go to dbt
 	@$(python) python_jobs/run_dbt.py --standins-allowed -- build $(ARGS)
+
+maintain: $(installed) ## compact, expire and clean up where it pays; ARGS='--plan …'
+	@$(python) python_jobs/maintain.py $(ARGS)
 
 app: $(installed) ## look at releases, rows and tests in the browser; ARGS='--port …'
 	@$(python) -m icegate.cli.main app $(ARGS)

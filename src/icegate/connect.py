@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from icegate.errors import ConfigError, ServerError
 from icegate.settings import Lake
@@ -13,6 +15,7 @@ from icegate.settings import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CONNECT_PORT = 15002
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # What a start joins with more of its own: Spark's options for Java, the jars, Connect itself.
 JOINED = ("spark.driver.extraJavaOptions", "spark.driver.extraClassPath", "spark.plugins")
@@ -145,6 +148,37 @@ def _apply(session: Any, conf: dict[str, str]) -> None:
                 fix="set it where the server is started (`icegate server stop`, then `icegate "
                 "server start`), or take it out of the target",
             ) from error
+
+
+def server_keys(target: Mapping[str, Any]) -> dict[str, Any]:
+    """Return host and port of a target that may have them as `sc://host:15002/;token=…`.
+
+    That is pyspark's form. The token must not stay in the host, which dbt prints.
+    """
+    host = str(target.get("host") or "")
+    if not host:
+        return {"port": target.get("port") or CONNECT_PORT}
+    url = urlsplit(host if "://" in host else f"sc://{host}")
+    try:
+        port, name = url.port, url.hostname
+    except ValueError:
+        port, name = None, None
+    inside = dict(pair.partition("=")[::2] for pair in url.path.strip("/;").split(";") if pair)
+    if url.scheme != "sc" or not name or not inside.keys() <= {"token", "use_ssl", "user_id"}:
+        raise ConfigError(
+            f"cannot use host {host.partition(';')[0]!r}",
+            why="the method `connect` reads `sc://host:port`, or a name and `port:`",
+            fix="write it so; `token:` and `use_ssl:` are keys of their own",
+        )
+    found: dict[str, Any] = {
+        "host": f"[{name}]" if ":" in name else name,
+        "port": port or target.get("port") or CONNECT_PORT,
+    }
+    if "token" in inside:
+        found["token"] = unquote(inside["token"])
+    if "use_ssl" in inside:
+        found["use_ssl"] = inside["use_ssl"].lower() == "true"
+    return found
 
 
 def local_endpoint(lake: Lake) -> Endpoint:

@@ -41,6 +41,21 @@ def alone(path: Path, what: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held_alone(path: Path, what: str) -> Iterator[None]:
+    """Hold while no other process does; raise ``IcegateError`` when one does."""
+    with open_lock(path, what) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise IcegateError(
+                f"cannot {what}",
+                why=f"another process does: it holds {path}",
+                fix="wait until it has ended",
+            ) from error
+        yield
+
+
 class _Table:
     def __init__(self) -> None:
         self.mutex, self.nodes, self.lock = threading.Lock(), 0, ExitStack()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections import defaultdict
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -42,21 +43,17 @@ def spark(lake: Lake) -> Any:
 class DbtRun:
     """What a dbt command did: ``ok``, a status and a message for each node, all in one text.
 
-    ``notes`` is what the adapter told beside its nodes.
+    ``notes`` is what the adapter told beside its nodes, ``told`` what it told while they ran.
     """
 
-    def __init__(self, outcome: Any, notes: str = "") -> None:
+    def __init__(self, outcome: Any, notes: str = "", told: str = "") -> None:
         results = getattr(outcome.result, "results", None) or []
-        self.notes = notes
+        self.notes, self.told = notes, told
         self.ok = outcome.success
         results = [result for result in results if hasattr(result, "node")]  # no run-operation's
         self.status = {result.node.name: str(result.status) for result in results}
         self.message = {result.node.name: result.message or "" for result in results}
         self.text = "\n".join([*self.message.values(), str(outcome.exception or "")])
-
-
-def _is_note(message: Any) -> bool:
-    return message.info.name == "Note"
 
 
 class DbtProject:
@@ -95,9 +92,10 @@ class DbtProject:
 
         where = ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
         logs = ["--log-path", str(self.folder / "logs"), "--quiet"]
-        notes: list[str] = []
-        runner = dbtRunner(callbacks=[lambda m: notes.append(m.info.msg) if _is_note(m) else None])
-        return DbtRun(runner.invoke([*args, *where, *logs]), "\n".join(notes))
+        said: dict[str, list[str]] = defaultdict(list)
+        runner = dbtRunner(callbacks=[lambda m: said[m.info.name].append(m.info.msg)])
+        outcome = runner.invoke([*args, *where, *logs])
+        return DbtRun(outcome, "\n".join(said["Note"]), "\n".join(said["AdapterEventInfo"]))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run ``query`` with ``{s}`` standing for the project's schema."""

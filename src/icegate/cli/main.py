@@ -14,6 +14,7 @@ from icegate.cli.doctor import doctor
 from icegate.cli.gate import diff, eject, plan, status
 from icegate.cli.health import health
 from icegate.cli.init import init
+from icegate.cli.maintain import maintain
 from icegate.cli.notify import notify
 from icegate.cli.quarantine import quarantine
 from icegate.cli.release import release
@@ -54,7 +55,7 @@ def _icegate(
 
 
 VIEWS = (tables, show, health, sql, audit, status, plan, diff, report, look, notify)
-for command in (init, doctor, *VIEWS, eject, wait):
+for command in (init, doctor, *VIEWS, maintain, eject, wait):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)

@@ -42,18 +42,29 @@ class Part:
     dangling: int = 0  # delete files that no data file of the snapshot has rows for
     deleted_rows: int = 0  # by positions and vectors that aren't dangling
     equality_rows: int = 0
+    newest_ms: int = 0  # when its newest file came, as far as snapshots are kept
+    oldest_ms: int = 0  # when the oldest came that is small or a delete file; 0 without one
+    values: tuple[Any, ...] = ()  # of the partition, as Iceberg's manifests have them
 
     @property
     def deletes(self) -> int:
         """How many delete files and vectors readers merge."""
         return self.delete_files + self.vectors + self.equality_deletes
 
-    def add(self, size: int, rows: int, target: int) -> None:
+    def add(self, size: int, rows: int, target: int, came_ms: int) -> None:
         """Count a data file."""
         self.files, self.bytes, self.rows = self.files + 1, self.bytes + size, self.rows + rows
-        if size < SMALL * target:
+        is_small = size < SMALL * target
+        self.came(came_ms, is_small)
+        if is_small:
             self.small, self.small_bytes = self.small + 1, self.small_bytes + size
             self.spare = self.small - max(1, math.ceil(self.small_bytes / target))
+
+    def came(self, ms: int, to_mend: bool) -> None:
+        """Count when a file came."""
+        self.newest_ms = max(self.newest_ms, ms)
+        if to_mend:
+            self.oldest_ms = min(self.oldest_ms or ms, ms)
 
 
 def whole(parts: Iterable[Part]) -> Part:
@@ -61,15 +72,27 @@ def whole(parts: Iterable[Part]) -> Part:
     total = Part()
     for part in parts:
         for name, value in vars(part).items():
-            if name not in ("name", "spec_id"):
+            if name not in ("name", "spec_id", "values", "newest_ms", "oldest_ms"):
                 setattr(total, name, getattr(total, name) + value)
+        total.came(part.newest_ms, to_mend=False)
+        if part.oldest_ms:
+            total.came(part.oldest_ms, to_mend=True)
     return total
+
+
+class Entry(NamedTuple):
+    """A file of a snapshot: its data sequence number, the snapshot that added it, the file."""
+
+    sequence: int
+    added_by: int
+    file: Any
 
 
 class _Delete(NamedTuple):
     """A delete file; ``only`` is the one data file that it's for, if it is for one."""
 
     key: Key
+    came_ms: int
     content: int
     sequence: int
     rows: int
@@ -88,17 +111,17 @@ def count_files(
     oldest: dict[Key, int] = {}  # data sequence number in a partition
     deletes: list[_Delete] = []
     paths: dict[str, int] = {}  # of data files, with their sequence numbers
-    named = _namer(metadata)
+    named, came = _namer(metadata), _times(metadata)
     # Deletes come first: paths of data files are kept only where one is asked for.
     for manifest in sorted(manifests, key=lambda m: -m.content):
-        for sequence, file in live(manifest, io):
+        for sequence, added_by, file in live(manifest, io):
             key = manifest.partition_spec_id, tuple(file.partition._data)
             if file.content != DATA:
-                deletes.append(_delete(key, sequence, file))
+                deletes.append(_delete(key, came(added_by), sequence, file))
                 continue
             if key not in parts:
-                parts[key], oldest[key] = Part(named(key), key[0]), sequence
-            parts[key].add(file.file_size_in_bytes, file.record_count, target)
+                parts[key], oldest[key] = _part(named, key), sequence
+            parts[key].add(file.file_size_in_bytes, file.record_count, target, came(added_by))
             oldest[key] = min(oldest[key], sequence)
             if deletes:
                 paths[file.file_path] = sequence
@@ -110,7 +133,8 @@ def count_files(
         since = paths.get(delete.only) if delete.only else None
         if delete.only is None:
             since = first if is_global else oldest.get(delete.key)
-        part = parts.setdefault(delete.key, Part(named(delete.key), delete.key[0]))
+        part = parts.setdefault(delete.key, _part(named, delete.key))
+        part.came(delete.came_ms, to_mend=True)
         _count(part, delete, since)
     return [part for _, part in sorted(parts.items(), key=lambda item: str(item[0]))]
 
@@ -150,8 +174,8 @@ def _count(part: Part, delete: _Delete, since: int | None) -> None:
         part.deleted_rows += delete.rows
 
 
-def live(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[int, Any]]:
-    """Yield the data sequence number and the file of each entry that isn't deleted."""
+def live(manifest: ManifestFile, io: FileIO) -> Iterator[Entry]:
+    """Yield what a manifest lists and isn't deleted."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.manifest import (
         MANIFEST_ENTRY_SCHEMAS,
@@ -167,16 +191,29 @@ def live(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[int, Any]]:
             if entry.status != ManifestEntryStatus.DELETED:
                 inherited = entry.sequence_number is None
                 sequence = manifest.sequence_number if inherited else entry.sequence_number
-                yield sequence or 0, entry.data_file
+                added_by = entry.snapshot_id or manifest.added_snapshot_id or 0
+                yield Entry(sequence or 0, added_by, entry.data_file)
 
 
-def _delete(key: Key, sequence: int, file: Any) -> _Delete:
+def _times(metadata: Metadata) -> Callable[[int], int]:
+    """Return what tells when a snapshot was made; one that expired was before those kept."""
+    snapshots = metadata.get("snapshots") or []
+    times = {snapshot["snapshot-id"]: snapshot["timestamp-ms"] for snapshot in snapshots}
+    oldest = min(times.values(), default=0)
+    return lambda id: times.get(id, oldest)
+
+
+def _part(named: Callable[[Key], str], key: Key) -> Part:
+    return Part(named(key), key[0], values=key[1])
+
+
+def _delete(key: Key, came_ms: int, sequence: int, file: Any) -> _Delete:
     only = file._data[REFERENCED]
     if only is None and file.content == POSITION:
         low, high = ((file._data[bound] or {}).get(PATH) for bound in (LOWER, UPPER))
         only = low.decode() if low is not None and low == high else None
     is_vector = str(file.file_format).upper() == "PUFFIN"
-    return _Delete(key, int(file.content), sequence, file.record_count, only, is_vector)
+    return _Delete(key, came_ms, int(file.content), sequence, file.record_count, only, is_vector)
 
 
 def _namer(metadata: Metadata) -> Callable[[Key], str]:

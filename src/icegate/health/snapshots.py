@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 
-from icegate.gate.refs import MAIN, Metadata, head
+from icegate.gate.refs import BRANCH_PREFIX, MAIN, TAG_PREFIX, Metadata, head, is_held
 from icegate.health.limits import Limits
 from icegate.tables.metadata import ancestry
 
@@ -18,8 +19,8 @@ def expired(metadata: Metadata, limits: Limits, now_ms: int) -> list[int]:
     kept, referenced = set[int](), set[int]()
     main = {"type": "branch", "snapshot-id": head(metadata)}
     for name, ref in ({MAIN: main} | (metadata.get("refs") or {})).items():
-        newest, ref_age = ref["snapshot-id"], ref.get("max-ref-age-ms", limits.ref_age)
-        if name != MAIN and now_ms - at.get(newest, now_ms) > ref_age:
+        newest = ref["snapshot-id"]
+        if name != MAIN and _is_old(ref, at, limits, now_ms):
             continue
         if ref["type"] == "tag":
             referenced.add(newest)
@@ -32,6 +33,32 @@ def expired(metadata: Metadata, limits: Limits, now_ms: int) -> list[int]:
         kept.update(ids[:least], _younger(ids, at, since))
     loose = (id for id in at if id not in referenced and at[id] >= now_ms - limits.snapshot_age)
     return [id for id in at if id not in kept.union(loose)]
+
+
+def expired_refs(
+    metadata: Metadata, limits: Limits, now_ms: int, protected: Sequence[str]
+) -> list[str]:
+    """Return branches and tags that Iceberg would drop with what expires, and that have to stay.
+
+    Those are releases, builds that nobody has rejected, and what a pattern of ``protected`` names.
+    """
+    at = {s["snapshot-id"]: s["timestamp-ms"] for s in metadata.get("snapshots") or []}
+    return [
+        name
+        for name, ref in (metadata.get("refs") or {}).items()
+        if name != MAIN
+        and _is_old(ref, at, limits, now_ms)
+        and (
+            name.startswith(TAG_PREFIX)
+            or (name.startswith(BRANCH_PREFIX) and not is_held(metadata, name))
+            or any(fnmatchcase(name, pattern) for pattern in protected)
+        )
+    ]
+
+
+def _is_old(ref: Metadata, at: dict[int, int], limits: Limits, now_ms: int) -> bool:
+    age_ms = now_ms - at.get(ref["snapshot-id"], now_ms)
+    return bool(age_ms > ref.get("max-ref-age-ms", limits.ref_age))
 
 
 def _younger(ids: list[int], at: dict[int, int], since: int) -> Iterator[int]:

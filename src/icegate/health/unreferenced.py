@@ -63,7 +63,7 @@ def references(entry: CatalogEntry) -> frozenset[str]:
     with reading(entry.full_name, f"what {entry.full_name} refers to"):
         manifests = {m.manifest_path: m for s in snapshots for m in read_list(s, io)}
         for path, manifest in manifests.items():
-            found.update([path, *(file.file_path for _, file in live(manifest, io))])
+            found.update([path, *(entry.file.file_path for entry in live(manifest, io))])
     return frozenset(map(_normal, found))
 
 

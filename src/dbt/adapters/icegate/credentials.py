@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from dbt.adapters.spark.connections import SparkConnectionMethod, SparkCredentials
 from dbt_common.dataclass_schema import StrEnum, ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
-from icegate.connect import Endpoint, local_endpoint
+from dbt.adapters.icegate.errors import as_dbt_error
+from icegate.connect import Endpoint, local_endpoint, server_keys
 from icegate.errors import did_you_mean
 from icegate.gate.verdict import Scope
 from icegate.settings import Lake, lake_from_target
 
-CONNECT_PORT = 15002
 EMBEDDED = "embedded"
 
 
@@ -70,7 +69,8 @@ class IcegateCredentials(SparkCredentials):
             if key not in known:
                 raise DbtRuntimeError(f"unknown key {key!r}: {_nearest(key, known)}")
         if data.get("method") == IcegateMethod.CONNECT:
-            data = {**data, **_connect_keys(data)}
+            with as_dbt_error():
+                data = {**data, **server_keys(data)}
         return super().__pre_deserialize__(data)
 
     def __post_init__(self) -> None:
@@ -116,37 +116,6 @@ class IcegateCredentials(SparkCredentials):
         return Endpoint(
             str(self.host), self.port, self.token, use_ssl=self.use_ssl, catalog=self.catalog
         )
-
-
-def _connect_keys(data: dict[str, Any]) -> dict[str, Any]:
-    """Take apart a host such as `sc://host:15002/;token=…`, as pyspark writes it.
-
-    The token must not stay in the host, which dbt prints.
-    """
-    host = str(data.get("host") or "")
-    if not host:
-        return {"port": data.get("port") or CONNECT_PORT}
-    url = urlsplit(host if "://" in host else f"sc://{host}")
-    try:
-        port, name = url.port, url.hostname
-    except ValueError:
-        port, name = None, None
-    inside = dict(pair.partition("=")[::2] for pair in url.path.strip("/;").split(";") if pair)
-    if url.scheme != "sc" or not name or not inside.keys() <= {"token", "use_ssl", "user_id"}:
-        raise DbtRuntimeError(
-            f"cannot use host {host.partition(';')[0]!r}\n"
-            "  why: the method `connect` reads `sc://host:port`, or a name and `port:`\n"
-            "  fix: write it so; `token:` and `use_ssl:` are keys of their own"
-        )
-    found: dict[str, Any] = {
-        "host": f"[{name}]" if ":" in name else name,
-        "port": port or data.get("port") or CONNECT_PORT,
-    }
-    if "token" in inside:
-        found["token"] = unquote(inside["token"])
-    if "use_ssl" in inside:
-        found["use_ssl"] = inside["use_ssl"].lower() == "true"
-    return found
 
 
 def _nearest(word: str, known: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -15,6 +16,8 @@ from icegate.anomalies.as_test import as_sql
 from icegate.gate.refs import WAP_ENABLED
 from icegate.landing import file_uri, new_files
 from icegate.locks import loading
+from icegate.maintenance.in_dbt import in_dbt
+from icegate.maintenance.policy import policy_of
 from icegate.tables import changes, constraints, model_checks, schema
 from icegate.tables.changes import Change, Wanted
 from icegate.tables.state import TableState, literal, parse_state, quote, state_from_metadata
@@ -58,6 +61,7 @@ class Tables:
         known = {field.name for field in fields(self.adapter.AdapterSpecificConfigs)} | OF_DBT
         model_checks.check_name(model, quoted=bool(self.adapter.config.quoting.get("identifier")))
         model_checks.check_configs(model, known)
+        policy_of(model["config"], model["name"])
 
     def changes_after_replace(
         self, state: TableState | None, wanted: Wanted, columns: Iterable[tuple[str, str]]
@@ -185,6 +189,12 @@ class Tables:
         """Return the SQL of a test that metadata answers."""
         lake, gate = self.adapter.embedded_lake, self.adapter.gate()
         return as_sql(lake, table, gate, asked, logger.info)
+
+    @as_dbt_error()
+    def maintain(self, nodes: Any, select: list[str], max_gb: float | None) -> None:
+        """Maintain tables as the policies of ``nodes`` say."""
+        on_spark = partial(self.adapter.execute, fetch=True)
+        in_dbt(self.adapter.embedded_lake, nodes, on_spark, select, max_gb, logger.info)
 
     def check_format(self, model: str, file_format: str) -> None:
         """Raise for a file format in a catalog that makes Iceberg tables of everything."""

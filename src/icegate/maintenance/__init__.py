@@ -1,0 +1,1 @@
+"""Maintenance of tables: a policy beside the model, a plan from metadata, and carrying it out."""

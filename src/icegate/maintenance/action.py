@@ -1,0 +1,70 @@
+"""A procedure of Iceberg's that maintenance calls on a table, with why and what it's worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from icegate.gate.refs import Metadata
+from icegate.health.limits import Limits
+from icegate.maintenance.policy import Policy
+from icegate.tables.state import literal, quote
+
+COMPACT, DELETES = "rewrite_data_files", "rewrite_position_delete_files"
+MANIFESTS, EXPIRE, ORPHANS = "rewrite_manifests", "expire_snapshots", "remove_orphan_files"
+
+
+@dataclass(frozen=True)
+class Action:
+    """A call. ``rewrites`` is in bytes of files; ``saves`` in bytes of one full read of the table.
+
+    Opening a file counts there as ``read.split.open-file-cost`` bytes.
+    """
+
+    table: str
+    kind: str
+    why: str
+    partitions: tuple[str, ...] = ()
+    where: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)  # SQL by name
+    rewrites: int = 0
+    saves: int = 0
+    files: tuple[str, ...] = ()  # of orphans: which ones
+
+    @property
+    def worth(self) -> float:
+        """How much it saves readers for each byte that it rewrites."""
+        return self.saves / max(1, self.rewrites)
+
+    def call(self, branch: str = "") -> str:
+        """Return the SQL, which works on ``branch`` if one is given."""
+        pairs = [literal(text) for option in self.options.items() for text in option]
+        given = {
+            "table": literal(quoted(self.table)),
+            "options": f"map({', '.join(pairs)})" if pairs else "",
+            "where": literal(self.where) if self.where else "",
+            "branch": literal(branch) if branch else "",
+            **self.arguments,
+        }
+        told = ", ".join(f"{name} => {sql}" for name, sql in given.items() if sql)
+        return f"call system.{self.kind}({told})"
+
+
+@dataclass
+class Work:
+    """A table while its plan is made: what is known of it, and what was found until now."""
+
+    table: str
+    metadata: Metadata
+    policy: Policy
+    limits: Limits
+    now_ms: int
+    actions: list[Action] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def quoted(table: str) -> str:
+    """Return `schema.table` quoted for SQL."""
+    return ".".join(quote(part) for part in table.split("."))

@@ -1,0 +1,148 @@
+"""Which tables need maintenance, and what of it pays: from metadata and the models' policies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from icegate.catalog import CatalogEntry
+from icegate.gate import refs
+from icegate.gate.refs import Metadata
+from icegate.health.limits import MIB, limits_of
+from icegate.health.reasons import many
+from icegate.health.snapshots import expired, expired_refs
+from icegate.health.table import Health, look
+from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, ORPHANS, Action, Work
+from icegate.maintenance.compaction import HOUR_MS, plan_files
+from icegate.maintenance.policy import SERVICES, Policy
+from icegate.tables.metadata import current_snapshot, total
+
+TARGET = "write.target-file-size-bytes"
+OF_SERVICES = (COMPACT, EXPIRE, ORPHANS)
+S3_TABLES = "--table-s3"  # how the bucket of a table in S3 Tables ends
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """What is to be done on a table, what is left and why, and what nobody may do for now."""
+
+    table: str
+    policy: Policy
+    actions: tuple[Action, ...] = ()
+    left: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    score: int | None = None
+
+    @property
+    def worth(self) -> float:
+        """How much all that is rewritten saves, per byte of it; without any it costs next to none.
+
+        So what only touches metadata comes first.
+        """
+        rewriting = [action for action in self.actions if action.rewrites]
+        return max((action.worth for action in rewriting), default=math.inf)
+
+
+class Around(NamedTuple):
+    """What there is of the lake beside the table: builds that run, tables with its files."""
+
+    alive: Sequence[str] = ()
+    sharing: Sequence[str] = ()
+
+
+def plan(
+    entry: CatalogEntry, metadata: Metadata, policy: Policy, now: datetime, around: Around
+) -> TablePlan:
+    """Return what a table's policy asks for, the calls in the order in which they are run.
+
+    Raises ``TableError`` for properties that can't be right. A table whose manifests can't be read
+    has that as what is ``refused``.
+    """
+    name, empty = entry.full_name, TablePlan(entry.full_name, policy)
+    snapshot = current_snapshot(metadata)
+    if not policy.enabled or snapshot is None:
+        return empty
+    if around.alive:
+        return replace(empty, left=(f"build {', '.join(around.alive)} is writing it",))
+    if policy.target_file_mb:
+        target = {TARGET: str(policy.target_file_mb * MIB)}
+        metadata = refs.with_properties(metadata, target)
+    found = look(entry, now, _may_pay(snapshot, policy), metadata)
+    if found.error:
+        return replace(empty, refused=(f"it can't be read: {found.error}",))
+    now_ms = int(now.timestamp() * 1000)
+    work = Work(name, metadata, policy, limits_of(metadata), now_ms)
+    plan_files(work, [part.files for part in found.partitions if part.files])
+    _plan_manifests(work, found)
+    _plan_expiry(work, around.sharing)
+    _leave_to_service(work)
+    return replace(
+        empty,
+        actions=tuple(work.actions),
+        left=tuple(work.left),
+        refused=tuple(work.refused),
+        score=found.score,
+    )
+
+
+def ranked(plans: Iterable[TablePlan]) -> list[TablePlan]:
+    """Return plans in the order in which they pay: what readers are saved per byte rewritten."""
+    return sorted(plans, key=lambda each: (-each.worth, each.table))
+
+
+def _may_pay(snapshot: Metadata, policy: Policy) -> bool:
+    """Tell whether files may have to be rewritten, as far as the totals of a snapshot say."""
+    files, deletes = (total(snapshot["summary"], what) for what in ("data-files", "delete-files"))
+    if files is None or deletes is None or deletes:
+        return True
+    return files >= policy.min_files or (policy.max_age_hours is not None and files > 1)
+
+
+def _plan_manifests(work: Work, found: Health) -> None:
+    # Compaction writes them anew as well: what it leaves is for the next run.
+    compacts = any(action.kind == COMPACT for action in work.actions)
+    for reason in found.reasons:
+        if reason.name == "manifests" and not compacts:
+            work.actions.append(Action(work.table, MANIFESTS, reason.sentence))
+
+
+def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
+    """Plan what no reader can ask for any more; never past what a branch or tag has to keep."""
+    policy = work.policy
+    age_ms = max(work.limits.snapshot_age, int(policy.max_query_hours * HOUR_MS))
+    limits = work.limits.model_copy(update={"snapshot_age": age_ms})
+    gone = expired(work.metadata, limits, work.now_ms)
+    if len(gone) < policy.min_snapshots:
+        return
+    lost = expired_refs(work.metadata, limits, work.now_ms, policy.protect)
+    if lost:
+        work.refused.append(
+            f"expire_snapshots would drop {', '.join(lost)}, which the policy protects, for their "
+            "own retention or the table's `history.expire.max-ref-age-ms` has run out: make them "
+            "anew without one, or unset it"
+        )
+    elif sharing:
+        work.left.append(f"snapshots: {', '.join(sharing)} may need their files")
+    else:
+        since = datetime.fromtimestamp((work.now_ms - age_ms) / 1000, timezone.utc)
+        arguments = {
+            "older_than": f"timestamp '{since:%Y-%m-%d %H:%M:%S.%f} UTC'",
+            "retain_last": str(limits.snapshots),
+            "stream_results": "true",
+        }
+        kept = len(work.metadata["snapshots"]) - len(gone)
+        why = f"{many(len(gone), 'snapshot')} can go, {kept:,} left"
+        work.actions.append(Action(work.table, EXPIRE, why, arguments=arguments))
+
+
+def _leave_to_service(work: Work) -> None:
+    bucket = work.metadata["location"].partition("://")[2].partition("/")[0]
+    service = work.policy.service or ("s3_tables" if bucket.endswith(S3_TABLES) else None)
+    if service:
+        kept = [action for action in work.actions if action.kind not in OF_SERVICES]
+        if len(kept) < len(work.actions):
+            work.left.append(SERVICES[service])
+        work.actions = kept

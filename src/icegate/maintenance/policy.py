@@ -1,0 +1,110 @@
+"""What a model says of its table's maintenance: the flat configs `+maintenance_…` of dbt."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.functional_validators import BeforeValidator
+
+from icegate.errors import ConfigError
+
+PREFIX = "maintenance_"
+# What services do by themselves: with S3 Tables always, with Glue as its optimizers are set.
+SERVICES = {
+    "s3_tables": "S3 Tables compacts, expires snapshots and removes unreferenced files",
+    "glue": "AWS Glue's optimizers compact, expire snapshots and remove orphan files",
+}
+
+
+def _as_list(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+
+
+class Policy(BaseModel):
+    """How a table is maintained. Sizes in MiB and GiB as named, times in hours, days, minutes.
+
+    ``min_files`` small files (below 75 % of the target size) in a partition are compacted, or in
+    all partitions together so many that compaction would save; ``delete_ratio`` is that of rows
+    deleted by delete files. ``max_gb`` and ``max_minutes`` are of one table in one run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    min_files: int = Field(default=100, ge=2)
+    delete_ratio: float = Field(default=0.1, gt=0, le=1)
+    max_age_hours: float | None = Field(default=None, gt=0)
+    strategy: Literal["binpack", "sort", "zorder"] = "binpack"
+    sort_by: Names = ()
+    target_file_mb: int | None = Field(default=None, ge=1)
+    scope: Literal["all", "closed_partitions"] = "all"
+    quiet_hours: float = Field(
+        default=1, gt=0
+    )  # how long nobody wrote to a partition that is closed
+    where: str | None = None
+    max_gb: float = Field(default=100, gt=0)
+    max_minutes: float = Field(default=60, gt=0)
+    min_snapshots: int = Field(default=10, ge=1)
+    max_query_hours: float = Field(default=24, ge=0)
+    protect: Names = ()
+    orphan_days: float = Field(default=3, ge=1)
+    orphan_wait_hours: float = Field(default=24, ge=0)
+    service: Literal["s3_tables", "glue"] | None = None
+
+    @model_validator(mode="after")
+    def _has_an_order(self) -> Policy:
+        if self.sort_by and self.strategy == "binpack":
+            raise ValueError("sort_by is for the strategies sort and zorder: binpack sorts nothing")
+        if self.strategy == "zorder" and not self.sort_by:
+            raise ValueError("zorder needs the columns, as in `+maintenance_sort_by: [city, day]`")
+        return self
+
+
+KEYS = tuple(PREFIX + name for name in Policy.model_fields)
+
+
+def policy_of(config: Mapping[str, Any], model: str) -> Policy:
+    """Return the policy in the configs of a model, seed or snapshot; raise ``ConfigError``."""
+    given = {
+        name.removeprefix(PREFIX): value
+        for name, value in config.items()
+        if name.startswith(PREFIX) and value is not None
+    }
+    try:
+        return Policy.model_validate(given)
+    except ValidationError as error:
+        raise _wrong(error.errors()[0], model) from error
+
+
+def policies_of(nodes: Iterable[Mapping[str, Any]]) -> dict[str, Policy]:
+    """Return the policies of a manifest's nodes, by `schema.table` in lower case."""
+    return {
+        f"{node['schema']}.{node['alias']}".lower(): policy_of(node["config"], node["name"])
+        for node in nodes
+        if node["resource_type"] in ("model", "seed", "snapshot")
+    }
+
+
+def _wrong(found: Any, model: str) -> ConfigError:
+    place = found["loc"]
+    key = PREFIX + str(place[0]) if place else PREFIX + "…"
+    if found["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.8)  # all have a prefix
+        return ConfigError(
+            f"unknown config {key!r} of {model}",
+            why="no policy has it, so that it would do nothing",
+            fix=f"did you mean {close[0]!r}?" if close else f"known: {', '.join(KEYS)}",
+        )
+    said = found["msg"].removeprefix("Value error, ")
+    given = f" is {found['input']!r}" if place else ""
+    return ConfigError(
+        f"cannot use the maintenance policy of {model}",
+        why=f"{key}{given}: {said}" if place else said,
+        fix="correct it, in dbt_project.yml or beside the model; docs/maintenance.md lists all",
+    )
