@@ -1,4 +1,4 @@
-"""A chart of cost against size, both by factors of ten, as SVG."""
+"""A chart of cost against size or days, both by factors of ten, as SVG."""
 
 from __future__ import annotations
 
@@ -17,14 +17,24 @@ LOOKS = [
 
 
 @dataclass(frozen=True)
+class Axes:
+    """What is drawn upwards, in which unit, and what across, with its marks."""
+
+    upwards: str = "CPU seconds of the whole command"
+    unit: str = " s"
+    across: str = "rows of the table"
+    marks: tuple[float, ...] = ()  # else where the points are
+
+
+@dataclass(frozen=True)
 class Line:
-    """One line: rows and seconds, both above zero."""
+    """One line: rows and seconds, or other pairs, both above zero."""
 
     name: str
     points: list[tuple[float, float]]
 
 
-def draw(path: Path, title: str, lines: list[Line]) -> None:
+def draw(path: Path, title: str, lines: list[Line], axes: Axes = Axes()) -> None:
     """Write the chart."""
     rows, costs = zip(*(point for line in lines for point in line.points), strict=True)
     low, high = math.floor(math.log10(min(costs))), math.ceil(math.log10(max(costs)))
@@ -37,7 +47,7 @@ def draw(path: Path, title: str, lines: list[Line]) -> None:
         return round(BOTTOM - (math.log10(cost) - low) / (high - low) * (BOTTOM - TOP), 1)
 
     told = "; ".join(
-        f"{line.name}: " + ", ".join(f"{cost:.1f} s at {n:,} rows" for n, cost in line.points)
+        f"{line.name}: " + ", ".join(f"{cost:.1f}{axes.unit} at {n:,}" for n, cost in line.points)
         for line in lines
     )
     parts = [
@@ -46,14 +56,17 @@ def draw(path: Path, title: str, lines: list[Line]) -> None:
         f'<title id="t">{escape(title)}</title><desc id="d">{escape(told)}</desc>',
         f'<rect width="960" height="{HIGH}" rx="10" fill="#ffffff"/>',
         _text(24, 34, title, size=18, weight=700),
-        _text(24, 55, "CPU seconds of the whole command"),
-        _text(LEFT, HIGH - 18, "rows of the table"),
+        _text(24, 55, f"{axes.upwards}, by {axes.across}"),
+        _text(LEFT, HIGH - 18, axes.across),
     ]
     for power in range(low, high + 1):
         at = y(10**power)
         parts.append(f'<path d="M{LEFT} {at} H{RIGHT}" stroke="{GRID}"/>')
         parts.append(_text(LEFT - 8, at + 4, f"{10**power:g}", anchor="end"))
-    parts += [_text(x(n), BOTTOM + 20, _short(n), anchor="middle") for n in sorted(set(rows))]
+    parts += [
+        _text(x(n), BOTTOM + 20, _short(n), anchor="middle")
+        for n in axes.marks or sorted(set(rows))
+    ]
     heights: list[float] = []
     for line, (colour, dashes) in sorted(
         zip(lines, LOOKS, strict=False), key=lambda both: y(both[0].points[-1][1])
@@ -67,7 +80,9 @@ def draw(path: Path, title: str, lines: list[Line]) -> None:
             parts.append(f'<circle cx="{x(n)}" cy="{y(cost)}" r="4" fill="{colour}"/>')
         cost = line.points[-1][1]
         heights.append(max(y(cost) + 4, heights[-1] + 18 if heights else 0))
-        parts.append(_text(RIGHT + 12, heights[-1], f"{line.name}: {cost:.1f} s", colour=colour))
+        parts.append(
+            _text(RIGHT + 12, heights[-1], f"{line.name}: {cost:.1f}{axes.unit}", colour=colour)
+        )
     path.write_text("\n".join([*parts, "</svg>\n"]))
 
 

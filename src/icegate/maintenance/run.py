@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -185,11 +185,9 @@ class _Met(Exception):
     """Another writer came first; nothing is lost, and it's left for another run."""
 
 
-@contextmanager
-def lease(lake: Lake) -> Iterator[None]:
+def lease(lake: Lake) -> AbstractContextManager[None]:
     """Hold while tables are maintained; raise when another process does that already."""
-    with held_alone(lake.home / "maintenance.lock", "maintain tables"):
-        yield
+    return held_alone(lake.home / "maintenance.lock", "maintain tables")
 
 
 def check_rows(before: refs.Metadata, after: refs.Metadata, table: str) -> None:

@@ -15,8 +15,9 @@ from conftest import DbtProject
 from icegate.catalog import list_relations, local_path, read_metadata
 from icegate.errors import IcegateError, TableError
 from icegate.gate.build import hold_alive
-from icegate.gate.refs import open_branch
-from icegate.gate.store import StoredTable, move
+from icegate.gate.publish import in_a_gap
+from icegate.gate.refs import head, open_branch, release
+from icegate.gate.store import Step, StoredTable, move
 from icegate.health.table import Health, look
 from icegate.maintenance.lake import plan_lake
 from icegate.maintenance.plan import TablePlan
@@ -240,6 +241,34 @@ def test_appends_go_on_while_it_compacts(sick: Sick) -> None:
     assert done and {each.outcome for each in done} <= {DONE, LEFT}
     assert any(each.outcome == DONE for each in done)
     assert sick.all()[0][0] == 2000 + len(added) and added
+
+
+def test_a_release_in_the_middle_loses_no_row_and_no_compaction(sick: Sick) -> None:
+    gated = "'write.wap.enabled' = 'true', 'write.distribution-mode' = 'none'"
+    sick.table(properties=f"{SMALL}, {gated}, 'write.spark.fanout.enabled' = 'true'", by="part")
+    rows = "select id, cast(id % 40 as int), 'a' from range(0, 800, 1, 3)"
+    sick.project.rows(f"insert into {{s}}.t {rows}")
+    main = sick.metadata()["current-snapshot-id"]
+    sick.project.rows("alter table {s}.t create branch build_one")
+    sick.project.rows("insert into {s}.t.branch_build_one values (-1, 0, 'new')")
+    done: list[Done] = []
+    compacting = threading.Thread(target=lambda: done.extend(sick.run()))
+    compacting.start()
+    while not done and sick.metadata()["current-snapshot-id"] == main:
+        pass  # until the first groups are committed
+    in_a_gap(sick.lake, "publish", lambda: move(sick.lake, [released(sick)]))
+    compacting.join()
+    assert {each.outcome for each in done} == {DONE}, done
+    assert sick.all()[0][0] == 801 and "release_1" in sick.metadata()["refs"]
+    assert [each.outcome for each in sick.run()] in ([], [DONE])
+    assert sick.all()[0][0] == 801
+
+
+def released(sick: Sick) -> Step:
+    stored = stored_table(sick)
+    at = head(stored.metadata, "build_one")
+    assert at is not None
+    return stored.write(release(stored.metadata, at, 1))
 
 
 def test_a_build_that_begins_meanwhile_is_left_alone(sick: Sick) -> None:
