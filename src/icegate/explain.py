@@ -14,6 +14,16 @@ class Cause(NamedTuple):
     fix: str
 
 
+DENIED = (
+    r"attempt to write a readonly database|Permission denied|Access ?Denied|AccessControlException"
+    r"|exceptions\.(?:Forbidden|NotAuthorized)Exception"
+)
+# Of `ValidationException`, which says much else too.
+CONFLICTING = (
+    r"Found (?:new )?conflicting|Cannot commit, (?:found new|missing)"
+    r"|Missing required files to delete|exceptions\.CommitFailedException"
+)
+
 CAUSES = (
     Cause(
         r"database is locked|SQLITE_BUSY",
@@ -26,9 +36,14 @@ CAUSES = (
         "free some space and run this again; the table is as it was",
     ),
     Cause(
-        r"attempt to write a readonly database|Permission denied",
+        DENIED,
         "the catalog or the warehouse can't be written",
         "give this user the right to write there",
+    ),
+    Cause(
+        CONFLICTING,
+        "other writers changed the same rows or files in each attempt",
+        "run this again once they are done; docs/writers.md says how writers keep apart",
     ),
     Cause(
         r"org\.apache\.iceberg\.exceptions\.NotFoundException|FileNotFoundException",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import uuid
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -121,3 +124,20 @@ def own_project(tmp_path: Path, lake_copy: Path, spark: Any) -> Any:
     conf = {"spark.sql.session.timeZone": "UTC"}
     lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
     return DbtProject(tmp_path / "a project", lake, start_session(lake))
+
+
+@pytest.fixture
+def make_read_only() -> Iterator[Callable[[Path], None]]:
+    """What puts a folder on a disk that nobody can write to, root neither."""
+    mounted: list[str] = []
+
+    def mount(folder: Path) -> None:
+        bind = ["mount", "--bind", str(folder), str(folder)]
+        if os.geteuid() != 0 or subprocess.run(bind, check=False).returncode != 0:
+            pytest.skip("a disk can be mounted by root only")
+        mounted.append(str(folder))
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "-l", folder], check=True)

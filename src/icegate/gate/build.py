@@ -53,17 +53,12 @@ class Build:
         """The branch of each table that it writes to."""
         return branch_of(self.name)
 
-    @property
-    def stamp(self) -> tuple[str, str]:
-        """What each snapshot of this process has in its summary: a key and its value."""
-        return INVOCATION_STAMP, self.invocation_id
-
     def conf(self) -> dict[str, str]:
         """Return what sends a Spark session's writes to the branch, and signs them."""
         return {
             WAP_BRANCH: self.branch,
             f"{STAMP}{BUILD_STAMP}": self.name,
-            f"{STAMP}{self.stamp[0]}": self.stamp[1],
+            f"{STAMP}{INVOCATION_STAMP}": self.invocation_id,
         }
 
     def enter(self, session: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from icegate.catalog import local_path
 from icegate.errors import CatalogError, IcegateError, TableError
-from icegate.explain import explain, whole_text
+from icegate.explain import explain
 from icegate.gate import refs
 from icegate.gate.build import is_alive, publishing
 from icegate.gate.store import StoredTable, read_tables
@@ -21,6 +21,7 @@ from icegate.maintenance.action import COMPACT, DELETES, EXPIRE, MANIFESTS, Acti
 from icegate.maintenance.compaction import GIB
 from icegate.maintenance.orphans import views
 from icegate.maintenance.plan import TablePlan
+from icegate.retries import CONFLICT, kind_of
 from icegate.settings import Lake
 from icegate.tables.metadata import history, total
 
@@ -30,7 +31,6 @@ Sql = Callable[[str], Rows]  # runs a statement, and returns its rows by column
 BRANCH = "icegate_maintenance"
 DONE, LEFT, FAILED = "done", "left", "failed"
 WHOLE = {"partial-progress.enabled": "false"}
-CONFLICTS = ("ValidationException", "CommitFailedException")
 SPARE_BYTES = 64 * 2**20  # that must stay free on the disk
 
 
@@ -140,7 +140,7 @@ class Run:
         try:
             return self.sql(replace(action, options=action.options | WHOLE).call())
         except Exception as error:
-            if not any(conflict in whole_text(error) for conflict in CONFLICTS):
+            if kind_of(error) != CONFLICT:
                 raise
             raise _Met("others wrote to all of it meanwhile") from error
 

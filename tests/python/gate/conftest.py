@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +19,3 @@ def gated(tmp_path: Path, lake_copy: Path, spark: Any, monkeypatch: pytest.Monke
     conf = {"spark.sql.session.timeZone": "UTC"}
     lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
     return GatedProject(tmp_path / "a project", lake, start_session(lake), gate=True)
-
-
-@pytest.fixture
-def make_read_only() -> Iterator[Callable[[Path], None]]:
-    """What puts a folder on a disk that nobody can write to, root neither."""
-    mounted: list[str] = []
-
-    def mount(folder: Path) -> None:
-        bind = ["mount", "--bind", str(folder), str(folder)]
-        if os.geteuid() != 0 or subprocess.run(bind, check=False).returncode != 0:
-            pytest.skip("a disk can be mounted by root only")
-        mounted.append(str(folder))
-        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "-l", folder], check=True)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
-from icegate.explain import whole_text
 from icegate.hash_key import with_key
 from icegate.tables import windows
 from icegate.tables.merge_plan import Columns, MergePlan, as_list, is_duplicate, quoted, shown
 
-logger = AdapterLogger("Icegate")
-
 STRATEGIES = ["append", "merge", "delete+insert", "insert_overwrite", "microbatch"]
-# Iceberg refuses a commit whose rows another writer has changed since they were read.
-CONFLICT = "org.apache.iceberg.exceptions.ValidationException"
-ATTEMPTS = 8
 DOUBLED, SHOWN = "its unique_key has more than one row in the batch", 10
 
 
@@ -74,17 +65,9 @@ class Batches:
             session.sql(with_key(session, sql)).localCheckpoint().createOrReplaceTempView(view)
 
     def write(self, sql: str, batch: Any, model: dict[str, Any]) -> Any:
-        """Run a write, and again from its start when another writer got in between."""
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                with self._all_doubled_keys(batch, model):
-                    return self.adapter.execute(sql)[0]
-            except DbtRuntimeError as error:
-                if attempt == ATTEMPTS or CONFLICT not in whole_text(error):
-                    raise
-                wait_s = random.uniform(0.2, 0.5) * 2 ** min(attempt, 5)
-                logger.info(f"write_conflict attempt={attempt} wait_s={wait_s:.1f}")
-                time.sleep(wait_s)
+        """Run a write, and name all keys of its batch that it refuses."""
+        with self._all_doubled_keys(batch, model):
+            return self.adapter.execute(sql)[0]
 
     @contextmanager
     def _all_doubled_keys(self, batch: Any, model: dict[str, Any]) -> Iterator[None]:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from dbt.adapters.icegate.credentials import IcegateMethod
 from icegate.errors import IcegateError
 from icegate.explain import explain
-from icegate.gate.writes import settled
 from icegate.hash_key import with_key
+from icegate.retries import Meetings, settled, target
 from icegate.session import cancel, start_session
 
 logger = AdapterLogger("Icegate")
@@ -35,13 +36,13 @@ class Work:
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session
-        self.cancelled = False
+        self.cancelled = threading.Event()
         self._running = 0  # only the connection's own thread changes it
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Hold while a statement or a Python model runs; none begins after a cancel."""
-        if self.cancelled:
+        if self.cancelled.is_set():
             raise DbtRuntimeError("cancelled before it began")
         self._running += 1
         try:
@@ -54,7 +55,7 @@ class Work:
 
     def cancel(self) -> None:
         """Cancel what runs, and what is still being planned once it has a job."""
-        self.cancelled = True
+        self.cancelled.set()
         cancel(self.session)
         threading.Thread(target=self._cancel_until_done, daemon=True).start()
 
@@ -95,7 +96,7 @@ class SessionCursor(SparkConnectionWrapper):
         if bindings:
             sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
         self._rows = self._frame = None
-        with self.work.running(), settled(sql):
+        with self.work.running(), settled(self.session, sql):
             self._frame = self.session.sql(with_key(self.session, sql.strip().rstrip(";")))
 
     def fetchall(self) -> list[Row]:
@@ -146,6 +147,7 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
+        self.met = Meetings()
         # `open` is a class method and gets the credentials only, which don't know the project.
         type(self).project_root = Path(getattr(config, "project_root", Path.cwd()))
 
@@ -174,6 +176,15 @@ class IcegateConnectionManager(SparkConnectionManager):
         except Exception as error:
             logger.debug(f"Error while opening a Spark session:\n{error}")
             raise FailedToConnectError(explain(error)) from error
+
+    def add_query(self, sql: str, *args: Any, **kwargs: Any) -> Any:
+        """Run a statement; a write that meets another writer is run again, until a cancel."""
+        run, table = partial(super().add_query, sql, *args, **kwargs), target(sql)
+        if not table:
+            return run()
+        work = getattr(self.get_thread_connection().handle, "work", None)
+        sleep = work.cancelled.wait if work else time.sleep
+        return self.met.again(run, table, sleep, tell=logger.info)
 
     def begin(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: there are no transactions, and dbt would open Spark to roll one back."""

@@ -1,0 +1,30 @@
+"""Writers that meet on real tables: nothing is lost or there twice, and nobody waits for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from icegate import retries
+from icegate.settings import Lake
+from writers.failing import failing_session
+from writers.scenes import SCENES, Scene
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def session(spark: Any, lake: Lake) -> Any:
+    return failing_session(spark, lake)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: f"{scene.writers}: {scene.how}")
+def test_what_becomes_of_writers(
+    scene: Scene, session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "attempts" in scene.outcome:  # it waits in vain, up to a minute
+        monkeypatch.setattr(retries, "LONGEST_S", 0)
+    table, outcome = scene.play(session)
+    assert outcome == scene.outcome
+    assert bool(table.conflicts()) is scene.meets
