@@ -11,6 +11,7 @@ from icegate.errors import PropertyError, did_you_mean
 
 KNOWN_FILE = Path(__file__).with_name("iceberg_properties.txt")
 SIMILAR = 0.8
+LEVELS = ("serializable", "snapshot")
 
 
 @cache
@@ -20,6 +21,18 @@ def known_properties() -> frozenset[str]:
     A test compares the file with the constants of the jar.
     """
     return frozenset(KNOWN_FILE.read_text().split())
+
+
+def isolation_properties(level: str | None) -> dict[str, str]:
+    """Return what isolates changes of a table from other writers; raises ``PropertyError``."""
+    if level not in (None, *LEVELS):
+        raise PropertyError(
+            f"unknown isolation {level!r}",
+            why=f"Iceberg knows {' and '.join(LEVELS)}",
+            fix="take one of them; 'snapshot' doesn't see rows that others append meanwhile",
+        )
+    changes = ("delete", "update", "merge")
+    return {f"write.{change}.isolation-level": level for change in changes if level}
 
 
 def check_properties(properties: dict[str, Any]) -> dict[str, str]:

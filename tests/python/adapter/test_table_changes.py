@@ -279,3 +279,21 @@ def test_a_broken_view_leaves_the_table_and_a_materialized_view_is_refused(
     project.write("models/m.sql", "{{ config(materialized='view') }} select 2 as a")
     assert project.dbt("run").ok
     assert project.rows("select a from {s}.m") == [(2,)]
+
+
+def test_a_model_says_how_it_is_isolated(project: DbtProject) -> None:
+    config = "materialized='incremental', unique_key='id', isolation='snapshot'"
+    project.write("models/a.sql", f"{{{{ config({config}) }}}} select 1 as id")
+    own = "tblproperties={'write.merge.isolation-level': 'serializable'}"
+    project.write("models/b.sql", f"{{{{ config({config}, {own}) }}}} select 1 as id")
+    assert project.dbt("run").ok
+
+    def levels(table: str) -> list[str]:
+        rows = project.rows(f"show tblproperties {{s}}.{table}")
+        return [value for key, value in sorted(rows) if "isolation-level" in key]
+
+    assert levels("a") == ["snapshot"] * 3  # delete, merge, update
+    assert levels("b") == ["snapshot", "serializable", "snapshot"]
+    project.write("models/a.sql", "{{ config(materialized='table', isolation='none') }} select 1")
+    run = project.dbt("run", "--select", "a")
+    assert "unknown isolation 'none'" in run.text and "serializable and snapshot" in run.text

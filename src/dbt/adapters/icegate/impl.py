@@ -15,7 +15,6 @@ from dbt.adapters.base.impl import ConstraintSupport
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
-from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.column import SparkColumn
 from dbt.adapters.spark.connections import SparkConnectionMethod
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
@@ -43,8 +42,6 @@ from icegate.session import start_early
 from icegate.settings import Lake
 from icegate.tables.state import quote
 
-logger = AdapterLogger("Icegate")
-
 # Commands that surely run a statement: for these Spark starts while dbt reads the project.
 NEEDS_SPARK = ("build", "run", "seed", "snapshot", "test", "run-operation", "retry", "clone")
 
@@ -55,6 +52,7 @@ class IcegateConfig(SparkConfig):
 
     file_format: str = "iceberg"
     table_profile: str | None = None
+    isolation: str | None = None
     sort_by: list[str] | str | None = None
     enforce_schema: bool = False
     merge_exclude_columns: list[str] | str | None = None

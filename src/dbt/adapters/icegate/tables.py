@@ -18,6 +18,7 @@ from icegate.landing import file_uri, new_files
 from icegate.locks import loading
 from icegate.maintenance.in_dbt import in_dbt
 from icegate.maintenance.policy import policy_of
+from icegate.properties import isolation_properties
 from icegate.tables import changes, constraints, model_checks, schema
 from icegate.tables.changes import Change, Wanted
 from icegate.tables.state import TableState, literal, parse_state, quote, state_from_metadata
@@ -48,9 +49,11 @@ class Tables:
         """Read the configs of a model, all of them checked."""
         self.check_model(model)
         config = model["config"]
-        properties = self.adapter.table_properties(
-            config.get("table_profile"), config.get("tblproperties"), profiles
-        )
+        own = {
+            **isolation_properties(config.get("isolation")),
+            **(config.get("tblproperties") or {}),
+        }
+        properties = self.adapter.table_properties(config.get("table_profile"), own, profiles)
         if self.adapter.gate().holds(model):
             properties[WAP_ENABLED] = str(not self.adapter.gate().is_staged(model)).lower()
         return changes.wanted_table(model, properties)
