@@ -37,6 +37,9 @@ class Node:
     table: str | None = None
     ancestors: tuple[str, ...] = ()
     head: int | None = None
+    conflicts: int = 0  # how often its writes met other writers
+    waited_s: float = 0.0  # the most that one of them waited
+    how: str = ""  # they met the last time, as `icegate.retries` has it
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ def report_of(task: Any, gated: dict[str, str]) -> Report:
             ancestors=tuple(
                 sorted(p for p in ancestors(id) if p in known or p.startswith("source."))
             ),
+            **_met(result),
         )
         for id, result in results.items()
         if result.node.resource_type in ("model", "seed", "snapshot")
@@ -152,6 +156,11 @@ def _test_run(node: Any, result: Any, nodes: dict[str, Any]) -> TestRun:
         proof=str((result.adapter_response or {}).get("proof") or "") if result else "",
         seconds=round(result.execution_time, 3) if result else None,
     )
+
+
+def _met(result: Any) -> dict[str, Any]:
+    response = result.adapter_response or {}
+    return {key: response[key] for key in ("conflicts", "waited_s", "how") if key in response}
 
 
 def _known(kind: Any, row: dict[str, Any]) -> Any:

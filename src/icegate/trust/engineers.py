@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from icegate.audits.tests import counted
 from icegate.catalog import CatalogEntry
 from icegate.gate.refs import Metadata
 from icegate.gate.report import PASSED
 from icegate.health.table import Health, look
+from icegate.retries import APPENDED, BUSY, OVERLAP, REWRITTEN
 from icegate.trust.project import Model, Project, Test
-from icegate.trust.standing import Past, Ran
+from icegate.trust.standing import Past, Ran, met_of
 from icegate.trust.tables import Look
+from icegate.trust.words import count
 
 ENDED = {"pass": "passed", "warn": "warned", "fail": "failed"}
 EARLY, MISSING = "not enough history", "not run"
 ELEMENTARY_DAYS = 7
 SHOWN = 200  # tests whose cost is listed
+DAYS = 7  # of builds whose conflicts are told
+# What keeps writers apart, by how they met.
+APART = {
+    OVERLAP: "they could be in any partition, so name this one’s by literals, in "
+    "`incremental_predicates`",
+    APPENDED: "rows came into the partitions that it reads, so set `isolation: snapshot`, if it "
+    "needn’t see rows that are appended meanwhile",
+    REWRITTEN: "the same files were changed, so compact closed partitions only, by `where`, and "
+    "let merges of the same rows follow one another",
+    BUSY: "the catalog had too many commits, so take a `table_profile` with more retries",
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,7 @@ class Engineers:
     seconds: float  # of all tests of the last run
     costs: tuple[Cost, ...]  # the slowest first
     more: int  # tests that aren't among them
+    writers: tuple[Finding, ...]  # tables whose writes met other writers in the last days
     flaky: tuple[Finding, ...]
     never_fail: tuple[Finding, ...]
     untested: tuple[Finding, ...]
@@ -91,6 +105,7 @@ def for_engineers(
         seconds=round(sum(cost.seconds for cost in costs), 2),
         costs=tuple(costs[:SHOWN]),
         more=max(0, len(costs) - SHOWN),
+        writers=tuple(_meetings(project, past, now)),
         flaky=tuple(_flaky(project, past)),
         never_fail=tuple(_never_fail(project, looks)),
         untested=tuple(_untested(project)),
@@ -186,6 +201,22 @@ def _cannot_fail(test: Test, model: Model | None, look: Look | None) -> str:
     if test.where.strip().lower() in ("false", "1=0", "1 = 0"):
         return "its `where` lets no row through"
     return ""
+
+
+def _meetings(project: Project, past: Past, now: datetime) -> Iterator[Finding]:
+    """Yield tables whose writes met other writers: in the ledger, else in dbt's last run."""
+    was_gated = past.knows(project.run.get("invocation_id"))
+    for id, model in sorted(project.models.items(), key=lambda item: item[1].table):
+        met = [found for at, found in past.met.get(id, []) if now - at < timedelta(days=DAYS)]
+        if not was_gated and id in project.results:
+            told = met_of(project.results[id].get("adapter_response") or {})
+            met += [told] if told else []
+        if met:
+            times, waited = sum(m.conflicts for m in met), max(m.waited_s for m in met)
+            what = f"met other writers {count(times, 'time')} in {count(len(met), 'build')}, and "
+            advice = APART.get(met[-1].how, "see docs/writers.md")
+            what += f"waited up to {waited:g} s: {advice}"
+            yield Finding(model.table, what, f"edit {model.path}")
 
 
 def _untested(project: Project) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from icegate.gate.ledger_rows import Event
+from icegate.retries import Met
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Past:
     tables: dict[str, Standing] = field(default_factory=dict)
     tests: dict[str, list[Ran]] = field(default_factory=dict)  # by unique id, the oldest first
     last: Event | None = None  # the newest build or release
+    met: dict[str, list[tuple[datetime, Met]]] = field(default_factory=dict)  # by unique id
     standins: tuple[str, ...] = ()  # packages that weren't the real ones, in the last build
     invocations: set[str] = field(default_factory=set)
 
@@ -119,6 +121,9 @@ def _ended(
             past.tests.setdefault(test["id"], []).append(ran)
     if event.event == "built":  # a person decides later
         return
+    for node in report["nodes"]:
+        if met := met_of(node):
+            past.met.setdefault(node["id"], []).append((event.at, met))
     stays = dict(_causes(event, detail, report))
     accepted = _accepted(detail, report)
     for node in report["nodes"]:
@@ -142,6 +147,13 @@ def _ended(
             standing.accepted = accepted.get(node["id"], ())
             standing.accepted_by = event.who or ""
             standing.accepted_why = event.reason or ""
+
+
+def met_of(told: Mapping[str, Any]) -> Met | None:
+    """Return what the writes of a node met, as the ledger or dbt's result of it has that."""
+    if not told.get("conflicts"):
+        return None
+    return Met(told["conflicts"], told.get("waited_s", 0.0), told.get("how", ""))
 
 
 def _accepted(

@@ -166,8 +166,9 @@ class Gate:
     def at_hooks(self, task: Any, when: str) -> None:
         """Begin or end a build: dbt is about to run the hooks before or after all nodes."""
         if when == "on-run-start":
-            self.begin(task)
-        elif self.build is not None:
+            return self.begin(task)
+        self.adapter.connections.met.note(task.node_results)
+        if self.build is not None:
             try:
                 self.end(task)
             finally:
