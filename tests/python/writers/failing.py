@@ -29,7 +29,8 @@ def failing_session(spark: Any, lake: Lake) -> Any:
         compiler.cook(SOURCE.read_text())
         _classes.append(compiler.getClassLoader())
     session = spark.newSession()
-    keys = ("uri", "jdbc.schema-version", "warehouse", "cache-enabled")
+    retries = "table-default.commit.retry.num-retries"
+    keys = ("uri", "jdbc.schema-version", "warehouse", "cache-enabled", retries)
     conf = {key: spark.conf.get(f"{own}{key}") for key in keys}
     for key, value in {**conf, "catalog-impl": NAME}.items():
         session.conf.set(f"spark.sql.catalog.failing.{key}", value)

@@ -56,12 +56,13 @@ class Counted:
             "when not matched then insert (id, p, n) values (s.id, s.p, -1000)"
         )
 
-    def compact(self, where: str = "") -> None:
-        """Write the files of a partition into one."""
+    def compact(self, where: str = "", in_parts: bool = False) -> None:
+        """Write the files of each partition into one, by one commit or as the macro `compact`."""
         only = f", where => '{where}'" if where else ""
         self._write(
             f"call system.rewrite_data_files(table => '{self.name}'{only}, "
-            "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true'))"
+            "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true', "
+            f"'partial-progress.enabled', '{str(in_parts).lower()}'))"
         )
 
     def _write(self, sql: str) -> None:
