@@ -15,6 +15,8 @@ GIB, HOUR_MS = 1024 * MIB, 3600 * 1000
 # A call is planned, committed and, if it's interrupted, repeated as a whole.
 PARTITIONS, BYTES = 50, 10 * GIB
 
+Due = tuple[Part, str]  # a partition, and why
+
 
 def plan_files(work: Work, parts: list[Part]) -> None:
     """Plan what a table's policy asks for, the partitions first that pay most."""
@@ -33,17 +35,18 @@ def plan_files(work: Work, parts: list[Part]) -> None:
             said = f"{many(len(open_now), 'partition')} written to less than"
             work.left.append(f"{said} {policy.quiet_hours:g} hours ago")
     due.sort(key=lambda each: -_saves(each[0], work) / max(1, _rewrites(each[0], work)))
-    taken, bytes_taken = [], 0
+    taken, room = list[Due](), policy.max_gb * GIB
     for part, why in due:
-        bytes_taken += _rewrites(part, work)
-        if bytes_taken <= policy.max_gb * GIB:
+        if _rewrites(part, work) <= room:
             taken.append((part, why))
+            room -= _rewrites(part, work)
     if len(taken) < len(due):
         rest = many(len(due) - len(taken), "partition")
         work.left.append(f"{rest}: more than {policy.max_gb:g} GiB in one run")
     for chunk in _chunks(taken, work):
         work.actions.append(_compaction(work, chunk, len(chunk) == len(parts)))
-    _plan_deletes(work, [part for part in parts if part not in [each for each, _ in due]])
+    compacted = {id(part) for part, _ in due}
+    _plan_deletes(work, [part for part in parts if id(part) not in compacted])
 
 
 def _why(part: Part, everything: Part, work: Work) -> str:
@@ -57,7 +60,8 @@ def _why(part: Part, everything: Part, work: Work) -> str:
     age_ms = work.now_ms - part.oldest_ms
     is_old = policy.max_age_hours is not None and age_ms >= policy.max_age_hours * HOUR_MS
     if is_old and part.oldest_ms and (part.spare or part.deletes):
-        return f"{_small(part)}, for {age_ms / HOUR_MS:.0f} hours" if part.spare else "old deletes"
+        what = _small(part) if part.spare else many(part.deletes, "delete file")
+        return f"{what}, for {age_ms / HOUR_MS:.0f} hours"
     return ""
 
 
@@ -74,9 +78,8 @@ def _rewrites(part: Part, work: Work) -> int:
     return part.bytes if part.deletes else part.small_bytes
 
 
-def _chunks(due: list[tuple[Part, str]], work: Work) -> Iterator[list[tuple[Part, str]]]:
-    chunk: list[tuple[Part, str]] = []
-    held = 0
+def _chunks(due: list[Due], work: Work) -> Iterator[list[Due]]:
+    chunk, held = list[Due](), 0
     for each in due:
         held += _rewrites(each[0], work)
         if chunk and (len(chunk) == PARTITIONS or held > BYTES):
@@ -87,7 +90,7 @@ def _chunks(due: list[tuple[Part, str]], work: Work) -> Iterator[list[tuple[Part
         yield chunk
 
 
-def _compaction(work: Work, chunk: list[tuple[Part, str]], is_all: bool) -> Action:
+def _compaction(work: Work, chunk: list[Due], is_all: bool) -> Action:
     policy, parts = work.policy, [part for part, _ in chunk]
     first = f"{parts[0].name}: {chunk[0][1]}" if parts[0].name else chunk[0][1]
     options = {
@@ -131,13 +134,12 @@ def _plan_deletes(work: Work, parts: list[Part]) -> None:
     if work.metadata["format-version"] != 2:
         return  # a deletion vector goes with its data file, and there is one for each at most
     compacts = any(action.kind == COMPACT for action in work.actions)  # which takes dangling ones
-    many_files = [part for part in parts if part.delete_files >= work.policy.min_files]
-    dangling = [part for part in parts if part.dangling and not compacts]
-    due = [part for part in parts if part in many_files or part in dangling]
+    least = work.policy.min_files
+    due = [p for p in parts if p.delete_files >= least or (p.dangling and not compacts)]
     if not due:
         return
-    files = sum(part.delete_files for part in many_files)
-    gone = sum(part.dangling for part in dangling)
+    files = sum(part.delete_files for part in due)
+    gone = 0 if compacts else sum(part.dangling for part in due)
     said = [f"{many(files, 'delete file')} of few rows"] * bool(files)
     said += [f"{many(gone, 'delete file')} for data that is gone"] * bool(gone)
     action = Action(
