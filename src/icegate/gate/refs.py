@@ -16,6 +16,7 @@ MAIN = "main"
 WAP_ENABLED = "write.wap.enabled"
 BUILD_STAMP = "icegate.build"  # in the summary of each snapshot that a build wrote
 RELEASE_STAMP, NODE_STAMP = "icegate.release", "icegate.node"  # likewise, once it's published
+HALVES = "icegate.merging"  # a property: which branch was where before the delete of a merge
 BRANCH_PREFIX = "build_"
 TAG_PREFIX = "release_"
 HELD_MS = 7 * 24 * 3600 * 1000
@@ -140,9 +141,28 @@ def open_branch(metadata: Metadata, branch: str) -> Metadata:
     A branch that Iceberg itself begins counts its rows from zero: its totals stay wrong.
     """
     main, refs = head(metadata), metadata.get("refs") or {}
-    if main is None or branch in refs:
+    if branch in refs:
+        return _without_half(metadata, branch)
+    if main is None:
         return metadata
     return {**metadata, "refs": {**refs, branch: {"snapshot-id": main, "type": "branch"}}}
+
+
+def begin_halves(metadata: Metadata, branch: str) -> Metadata:
+    """Return the metadata that remembers where a branch is, before the delete of a merge."""
+    return with_properties(metadata, {HALVES: f"{branch} {head(metadata, branch)}"})
+
+
+def _without_half(metadata: Metadata, branch: str) -> Metadata:
+    """Return the metadata without a delete whose insert never came: its process was stopped."""
+    of, _, before = (metadata.get("properties") or {}).get(HALVES, "").partition(" ")
+    at = snapshot(metadata, head(metadata, branch)) or {}
+    deleted = at.get("summary", {}).get("operation") == "delete"
+    if of != branch or not deleted or str(at.get("parent-snapshot-id")) != before:
+        return metadata
+    back = {**metadata["refs"][branch], "snapshot-id": int(before)}
+    kept = with_properties(metadata, {}, gone=[HALVES])
+    return {**kept, "refs": {**metadata["refs"], branch: back}}
 
 
 def is_overtaken(metadata: Metadata, branch: str) -> bool:

@@ -11,6 +11,7 @@ from icegate.catalog import list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
 from icegate.tables.metadata import (
+    ROW_CHANGES,
     columns,
     current_snapshot,
     last_change,
@@ -18,6 +19,7 @@ from icegate.tables.metadata import (
     row_count,
     total,
 )
+from icegate.tables.state import literal
 
 Key = tuple[str, str]  # schema and name, in lower case: so dbt compares them
 
@@ -83,3 +85,23 @@ def statistics(facts: Facts, now: datetime) -> list[tuple[str, str, str | int | 
         ("last_modified", "Last change", changed, "of rows; compaction is none"),
         ("snapshot_age", "Snapshot age", age, "from the last change to these docs"),
     ]
+
+
+def history_sql(table: Any) -> str:
+    """Return what selects one row: the current snapshot's summary, and when rows last changed.
+
+    ``table`` is written as SQL by ``str``. Compaction (`replace`) and snapshots without rows change
+    nothing.
+    """
+    counts = (f"coalesce(cast(snapshots.summary['{key}'] as bigint), 0)" for key in ROW_CHANGES)
+    changed = f"snapshots.operation <> 'replace' and greatest({', '.join(counts)}) > 0"
+    return f"""
+        select
+            {literal(str(table.schema))} as table_schema,
+            {literal(str(table.identifier))} as table_name,
+            to_json(max_by(snapshots.summary, history.made_current_at)) as summary,
+            unix_millis(max(snapshots.committed_at) filter (where {changed})) as changed_ms
+        from {table}.history as history
+        inner join {table}.snapshots as snapshots on history.snapshot_id = snapshots.snapshot_id
+        where history.is_current_ancestor
+    """

@@ -8,6 +8,7 @@ from icegate.errors import ConfigError, did_you_mean
 from icegate.pii import kinds, masked_sql
 from icegate.tables.state import quote, unquote_name
 
+STRATEGIES = ["append", "merge", "delete+insert", "insert_overwrite", "microbatch"]
 SOURCE, DEST = "DBT_INTERNAL_SOURCE", "DBT_INTERNAL_DEST"
 
 
@@ -28,16 +29,26 @@ class MergePlan:
         self._in_batch(written)
         self.columns = [quote(name) for name in written]
         self.batch_columns = [quote(name) for name in self.batch]
-        self.keys = [quote(name) for name in self._keys(as_list(arg_dict.get("unique_key")))]
+        self.key_names = self._keys(as_list(arg_dict.get("unique_key")))
+        self.keys = [quote(name) for name in self.key_names]
         self.shown_keys = shown(self.keys, model)
         self.predicates = as_list(arg_dict.get("incremental_predicates"))
         self.update = self._update_columns(written)
         self.delete_unmatched = self._delete_unmatched()
+        self.fixed = self._known(
+            self.config.get("merge_fixed_columns"), written, "merge_fixed_columns"
+        )
 
     @property
     def null_safe(self) -> bool:
         """Whether a null key meets a null key."""
         return bool(self.config.get("null_safe_keys"))
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows that the table has as they are needn't be written."""
+        is_due = self.config.get("delete_condition") or self.delete_unmatched is not None
+        return bool(self.config.get("skip_unchanged_rows") and self.keys) and not is_due
 
     def on(self, source: str = SOURCE) -> list[str]:
         """Return the conditions under which a row of the batch meets a row of the table."""
@@ -135,6 +146,17 @@ class MergePlan:
         # Rows that the predicates leave out of the merge can't match, and must stay.
         scope = [text for text in self.predicates if SOURCE.lower() not in text.lower()]
         return "".join(_and(text) for text in [condition, *scope])
+
+
+def unknown_strategy(name: str, project: str) -> str:
+    """Return the error for a strategy that neither this adapter nor the project has."""
+    macro = f"get_incremental_{name.replace('+', '_')}_sql"
+    return (
+        f"unknown incremental_strategy {name!r}\n"
+        "  why: dbt could not find an incremental strategy macro with the name "
+        f'"{macro}" in {project}\n'
+        f"  fix: name one of {', '.join(STRATEGIES)}, or write that macro"
+    )
 
 
 def as_list(value: list[str] | str | None) -> list[str]:

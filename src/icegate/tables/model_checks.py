@@ -43,3 +43,13 @@ def check_configs(model: dict[str, Any], known: Collection[str]) -> None:
             why="dbt would take it for 'ignore'",
             fix=f"name one of {', '.join(SCHEMA_CHANGES)}",
         )
+
+
+def no_schema(schema: str, why: str) -> str:
+    """Return the error for a schema that can't be created."""
+    return (
+        f"cannot create schema {schema}\n"
+        f"  why: {why}\n"
+        "  fix: set `schema` of the target or of the model to a name of letters, digits and _, "
+        "where this user may create one"
+    )

@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
+from dbt.adapters.icegate.merges import MergeEngine
 from icegate.hash_key import with_key
+from icegate.merge.plans import MODE, ON_READ
+from icegate.merge.run import Merge
+from icegate.merge.statements import DOUBLED, doubled_keys, doubled_sql
 from icegate.tables import windows
-from icegate.tables.merge_plan import Columns, MergePlan, as_list, is_duplicate, quoted, shown
+from icegate.tables.merge_plan import Columns, MergePlan
 
-STRATEGIES = ["append", "merge", "delete+insert", "insert_overwrite", "microbatch"]
-DOUBLED, SHOWN = "its unique_key has more than one row in the batch", 10
+logger = AdapterLogger("Icegate")
 
 
 class Batches:
@@ -41,26 +45,49 @@ class Batches:
 
     def rewrites_files(self, model: dict[str, Any], profiles: dict[str, Any]) -> bool:
         """Tell whether a merge into the model's table is copy-on-write, Iceberg's default."""
-        config = model["config"]
-        properties = self.adapter.table_properties(
-            config.get("table_profile"), config.get("tblproperties"), profiles
-        )
-        return properties.get("write.merge.mode") != "merge-on-read"
+        return self._properties(model, profiles).get(MODE) != ON_READ
 
-    def hold(self, view: str, sql: str, batch: Any, model: dict[str, Any]) -> None:
+    def _properties(self, model: dict[str, Any], profiles: dict[str, Any]) -> dict[str, str]:
+        given = (model["config"].get(of) for of in ("table_profile", "tblproperties"))
+        return self.adapter.table_properties(*given, profiles)
+
+    @as_dbt_error()
+    def merge(
+        self, model: dict[str, Any], arg_dict: dict[str, Any], profiles: dict[str, Any]
+    ) -> str:
+        """Run what a merge needs before its last statement, and return that."""
+        target, batch = arg_dict["target_relation"], arg_dict["temp_relation"]
+        properties = self._properties(model, profiles)
+        kinds = self._kinds(target), self._kinds(batch)
+        merge = Merge(self.plan(model, arg_dict), str(target), str(batch), kinds, properties)
+        sql = merge.statement(MergeEngine(self, model, target, batch))
+        if merge.told:
+            logger.info(merge.told)
+        if merge.warning:
+            logger.warning(merge.warning)
+        return sql
+
+    def _kinds(self, relation: Any) -> dict[str, str]:
+        found = self.adapter.get_columns_in_relation(relation)
+        return {column.name.lower(): column.dtype for column in found}
+
+    def session(self) -> Any:
+        """Return the session of this thread, None where SQL is all that can be sent."""
+        return getattr(self.adapter.connections.get_thread_connection().handle, "session", None)
+
+    def hold(self, view: str, sql: str) -> None:
         """Compute ``sql`` once and put the temporary view ``view`` over its rows, for this node.
 
         A copy-on-write merge reads its source twice: to find the files to rewrite, then to write
         them. Where the two readings differ, rows double; Spark refuses `rand()` there, but can't
         see a `limit` without an order. Without a session (Thrift) it stays so.
         """
-        handle = self.adapter.connections.get_thread_connection().handle
-        session = getattr(handle, "session", None)
+        session, connections = self.session(), self.adapter.connections
         if session is None:
             self.adapter.execute(f"create or replace temporary view {view} as {sql}")
             return
-        handler = self.adapter.connections.exception_handler(sql)
-        with self._all_doubled_keys(batch, model), handler, handle.work.running():
+        handle = connections.get_thread_connection().handle
+        with connections.exception_handler(sql), handle.work.running():
             handle.held.append(view)
             session.sql(with_key(session, sql)).localCheckpoint().createOrReplaceTempView(view)
 
@@ -79,30 +106,11 @@ class Batches:
             if DOUBLED not in said[0]:
                 raise
             with suppress(DbtRuntimeError):  # such as a server that is gone by now
-                found = self._doubled_keys(batch, model)
+                found = self.doubled_keys(batch, model)
                 said[1] = f"why: {found}" if found else said[1]  # rows may be drawn anew
             raise DbtRuntimeError("\n  ".join(said)) from error
 
-    def _doubled_keys(self, batch: Any, model: dict[str, Any]) -> str:
-        keys = [quoted(key) for key in as_list(model["config"]["unique_key"])]
-        names = ", ".join(keys)
-        doubled = is_duplicate(keys, bool(model["config"].get("null_safe_keys")))
-        rows = self.adapter.execute(
-            "select count(*) as dbt_key_rows, "
-            f"to_json(struct({', '.join(shown(keys, model))}), map('ignoreNullFields', 'false')) "
-            f"from {batch} group by {names} having {doubled} "
-            f"order by 1 desc, {names} limit {SHOWN + 1}",
-            fetch=True,
-        )[1].rows
-        found = [f"{count} rows have the key {key}" for count, key in list(rows)[:SHOWN]]
-        return ", ".join(found) + (", and more keys" if len(rows) > SHOWN else "")
-
-    def unknown_strategy(self, name: str, project: str) -> DbtRuntimeError:
-        """Return the error for a strategy that neither this adapter nor the project has."""
-        macro = f"get_incremental_{name.replace('+', '_')}_sql"
-        return DbtRuntimeError(
-            f"unknown incremental_strategy {name!r}\n"
-            "  why: dbt could not find an incremental strategy macro with the name "
-            f'"{macro}" in {project}\n'
-            f"  fix: name one of {', '.join(STRATEGIES)}, or write that macro"
-        )
+    def doubled_keys(self, batch: Any, model: dict[str, Any]) -> str:
+        """Return which keys a batch has twice, in words."""
+        rows = self.adapter.execute(doubled_sql(str(batch), model), fetch=True)[1].rows
+        return doubled_keys([tuple(row) for row in rows])

@@ -24,7 +24,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate import docs_catalog, freshness, metadata, python_models
 from dbt.adapters.icegate.audits import Audits
-from dbt.adapters.icegate.batches import STRATEGIES, Batches
+from dbt.adapters.icegate.batches import Batches
 from dbt.adapters.icegate.column import IcegateColumn
 from dbt.adapters.icegate.connections import IcegateConnectionManager
 from dbt.adapters.icegate.errors import as_dbt_error
@@ -40,6 +40,8 @@ from icegate.packages import check_installed
 from icegate.properties import check_properties, profile_properties
 from icegate.session import start_early
 from icegate.settings import Lake
+from icegate.tables.merge_plan import STRATEGIES, unknown_strategy
+from icegate.tables.model_checks import no_schema
 from icegate.tables.state import quote
 
 # Commands that surely run a statement: for these Spark starts while dbt reads the project.
@@ -64,6 +66,10 @@ class IcegateConfig(SparkConfig):
     not_matched_by_source_condition: str | None = None
     not_matched_by_source_action: str | None = None
     null_safe_keys: bool = False
+    merge_plan: str | None = None
+    merge_order_by: str | None = None
+    merge_fixed_columns: list[str] | str | None = None
+    skip_unchanged_rows: bool = False
     gate: bool | None = None
     quarantine: bool | list[str] | str | None = None
     quarantine_max_share: float | None = None
@@ -184,12 +190,7 @@ class IcegateAdapter(SparkAdapter):
         except DbtRuntimeError as error:
             if "\n  fix: " in str(error.msg):  # such as a server that isn't there
                 raise
-            raise DbtRuntimeError(
-                f"cannot create schema {relation.schema}\n"
-                f"  why: {error.msg}\n"
-                "  fix: set `schema` of the target or of the model to a name of letters, digits "
-                "and _, where this user may create one"
-            ) from error
+            raise DbtRuntimeError(no_schema(str(relation.schema), str(error.msg))) from error
 
     @available
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
@@ -260,7 +261,7 @@ class IcegateAdapter(SparkAdapter):
     def get_incremental_strategy_macro(self, model_context: Any, strategy: str) -> Any:
         """Return the macro that writes the SQL of a strategy: ours, or one of the project."""
         if f"get_incremental_{strategy.replace('+', '_')}_sql" not in model_context:
-            raise self.batches().unknown_strategy(strategy, self.config.project_name)
+            raise DbtRuntimeError(unknown_strategy(strategy, self.config.project_name))
         return super().get_incremental_strategy_macro(model_context, strategy)
 
     @available

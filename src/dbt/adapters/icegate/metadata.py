@@ -21,9 +21,8 @@ from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.catalog import list_relations, read_metadata
 from icegate.errors import CatalogError
 from icegate.settings import Lake
-from icegate.tables.facts import Facts, Key, read_facts
-from icegate.tables.metadata import ROW_CHANGES, columns, moment
-from icegate.tables.state import literal
+from icegate.tables.facts import Facts, Key, history_sql, read_facts
+from icegate.tables.metadata import columns, moment
 
 logger = AdapterLogger("Icegate")
 
@@ -175,7 +174,7 @@ def describe(adapter: Any, relation: BaseRelation) -> list[dict[str, Any]]:
 
 def _histories(adapter: Any, tables: list[BaseRelation]) -> dict[Key, Any]:
     try:
-        rows = adapter.execute(" union all ".join(map(_history, tables)), fetch=True)[1]
+        rows = adapter.execute(" union all ".join(map(history_sql, tables)), fetch=True)[1]
     except DbtRuntimeError as error:
         if len(tables) > 1:  # one that isn't Iceberg's, or isn't there, must not hide the others
             halves = tables[: len(tables) // 2], tables[len(tables) // 2 :]
@@ -183,22 +182,3 @@ def _histories(adapter: Any, tables: list[BaseRelation]) -> dict[Key, Any]:
         logger.debug(f"no history of {tables[0]}: {error.msg}")
         return {}
     return {(row["table_schema"].lower(), row["table_name"].lower()): row for row in rows}
-
-
-def _history(table: BaseRelation) -> str:
-    """Return what selects one row: the current snapshot's summary, and when rows last changed.
-
-    Compaction (`replace`) and snapshots without rows change nothing.
-    """
-    counts = (f"coalesce(cast(snapshots.summary['{key}'] as bigint), 0)" for key in ROW_CHANGES)
-    changed = f"snapshots.operation <> 'replace' and greatest({', '.join(counts)}) > 0"
-    return f"""
-        select
-            {literal(str(table.schema))} as table_schema,
-            {literal(str(table.identifier))} as table_name,
-            to_json(max_by(snapshots.summary, history.made_current_at)) as summary,
-            unix_millis(max(snapshots.committed_at) filter (where {changed})) as changed_ms
-        from {table}.history as history
-        inner join {table}.snapshots as snapshots on history.snapshot_id = snapshots.snapshot_id
-        where history.is_current_ancestor
-    """

@@ -40,7 +40,7 @@ class Quarantine:
         if is_incremental:  # the select reads where the branch is, from here on
             self.adapter.gate().open_branch(self.model)
         held = quarantine.marked(sql, self.model["alias"], rules)
-        self.adapter.batches().hold(self.view.identifier, held, None, self.model)
+        self.adapter.batches().hold(self.view.identifier, held)
         tests = [*dict.fromkeys(rule.test for rule in rules)]
         counting = quarantine.counting(str(self.view), tests)
         counts = self.adapter.execute(counting, fetch=True)[1].rows[0]

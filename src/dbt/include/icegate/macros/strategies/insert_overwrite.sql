@@ -56,7 +56,7 @@
         ) %}
     {% endfor %}
     {% set rows = 'select ' ~ columns | join(', ') ~ ' from ' ~ batch %}
-    {% do adapter.batches().hold(view, rows, batch, model) %}
+    {% do adapter.batches().hold(view, rows) %}
     {% set marked %}
         (
             select *, false as dbt_deletes, {{ values | join(', ') }} from {{ view }}

@@ -1,0 +1,3 @@
+"""The gate's projects, into which batches are merged."""
+
+from gate.conftest import gated as gated
