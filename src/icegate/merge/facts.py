@@ -65,14 +65,17 @@ def batch_sql(source: str, keys: Sequence[str], null_safe: bool, columns: Sequen
     )
 
 
-def read_batch(row: Sequence[Any], columns: Sequence[Column], null_safe: bool) -> Batch:
-    """Return what the row of ``batch_sql`` says. A null meets a null only if ``null_safe``."""
+def read_batch(
+    row: Sequence[Any], keys: Sequence[str], null_safe: bool, columns: Sequence[Column]
+) -> Batch:
+    """Return what the row of ``batch_sql`` says. A null key meets a null only if ``null_safe``."""
     rows, of_one_key, without_key, *found = row
     bounds = []
     for number, column in enumerate(columns):
         nulls, low, high = found[3 * number : 3 * number + 3]
         if low is not None:
-            bounds.append(Bound(column, low, high, nulls=bool(nulls) and null_safe))
+            may_meet = null_safe or column.sql not in keys
+            bounds.append(Bound(column, low, high, nulls=bool(nulls) and may_meet))
     return Batch(int(rows), int(of_one_key), int(without_key), tuple(bounds))
 
 

@@ -105,13 +105,17 @@ class Merge:
         found: tuple[Choice, Touched | None, Known | None],
     ) -> str:
         choice, touched, known = found
-        if choice.plan in (Plan.DELETE_AND_INSERT, Plan.APPEND) and not (
-            touched is not None and not touched.files
-        ):
+        split = choice.plan in (Plan.DELETE_AND_INSERT, Plan.APPEND)
+        if split and touched is not None and touched.files == touched.all_files:
+            more = []  # they leave out no file, and each literal is code that Java compiles anew
+        is_new = touched is not None and not touched.files
+        trusts = self.merge.is_key_declared and choice.plan is Plan.DELETE_AND_INSERT
+        if split and not (is_new or trusts):
             known = known or self._known(engine, held, batch, more)
             choice = self._with_known(choice, known)
         self._tell(choice, batch, touched)
-        engine.set_modes(plans.mode_of(choice.plan))
+        if self.plan is not None:
+            engine.set_modes(plans.mode_of(choice.plan))
         if choice.plan is Plan.DELETE_AND_INSERT:
             engine.begin_halves()
             delete = statements.delete_sql(self.merge, self.target, held, more, batch.rows)
@@ -133,8 +137,8 @@ class Merge:
         merge = self.merge
         names = [*merge.key_names, *(n for n in merge.fixed if n not in merge.key_names)]
         columns = bounded(names, *self.kinds, quote)
-        asked = facts.batch_sql(held, merge.keys, merge.null_safe, columns)
-        batch = facts.read_batch(engine.ask(asked)[0], columns, merge.null_safe)
+        about = merge.keys, merge.null_safe, columns
+        batch = facts.read_batch(engine.ask(facts.batch_sql(held, *about))[0], *about)
         if batch.of_one_key > 1:
             what, fix = statements.doubled(merge, self.target)
             raise IcegateError(what, why=engine.doubled(held), fix=fix)

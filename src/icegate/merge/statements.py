@@ -18,7 +18,7 @@ from icegate.tables.state import literal
 
 ROWS_A_FILE = 1_000_000  # of a batch, at least: many small files cost readers and compaction
 DOUBLED, SHOWN = "its unique_key has more than one row in the batch", 10
-BROADCAST = 2_000_000  # rows of keys that each task can hold
+BROADCAST = 1_000_000  # rows of keys that each task can hold
 
 
 def merge_sql(merge: MergePlan, target: str, source: str, more: Sequence[str] = ()) -> str:

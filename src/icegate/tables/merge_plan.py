@@ -35,6 +35,7 @@ class MergePlan:
         self.predicates = as_list(arg_dict.get("incremental_predicates"))
         self.update = self._update_columns(written)
         self.delete_unmatched = self._delete_unmatched()
+        self.is_key_declared = _declares_key(model, self.key_names, self.null_safe)
         self.fixed = self._known(
             self.config.get("merge_fixed_columns"), written, "merge_fixed_columns"
         )
@@ -156,6 +157,20 @@ def unknown_strategy(name: str, project: str) -> str:
         "  why: dbt could not find an incremental strategy macro with the name "
         f'"{macro}" in {project}\n'
         f"  fix: name one of {', '.join(STRATEGIES)}, or write that macro"
+    )
+
+
+def _declares_key(model: dict[str, Any], keys: list[str], null_safe: bool) -> bool:
+    """Tell whether a constraint says that the table has each key once; unique ones allow nulls."""
+    columns = (model.get("columns") or {}).items()
+    said = [([name], c) for name, column in columns for c in column.get("constraints") or []]
+    said += [(c.get("columns") or [], c) for c in model.get("constraints") or []]
+    types = {"primary_key"} if null_safe else {"primary_key", "unique"}
+    named = {key.lower() for key in keys}
+    return any(
+        names and {name.lower() for name in names} <= named
+        for names, constraint in said
+        if getattr(constraint["type"], "value", constraint["type"]) in types
     )
 
 

@@ -186,6 +186,27 @@ def test_the_conditions_on_the_table_are_literals(gated: GatedProject) -> None:
         assert f"on {ranged} and {listed} and" in file.read_text()
 
 
+def test_a_mode_that_was_set_by_hand_stays_without_a_plan(project: DbtProject) -> None:
+    model(project, "orders", NEXT)
+    assert project.dbt("run").ok
+    project.rows("alter table {s}.orders set tblproperties ('write.merge.mode'='merge-on-read')")
+    assert project.dbt("run").ok
+    files = "select count(*) from {s}.orders.delete_files"
+    assert project.rows(files) == [(1,)]
+
+
+def test_a_declared_key_is_not_looked_up(gated: GatedProject) -> None:
+    first = rows((1, 10), (2, 20), (2, 20), (3, 30))
+    for name in ("declared", "plain"):
+        model(gated, name, rows((2, 21)), first, merge_plan="delete_and_insert")
+    key = {"name": "id", "constraints": [{"type": "unique"}]}
+    gated.write_yaml("models/m.yml", {"models": [{"name": "declared", "columns": [key]}]})
+    for _ in range(2):
+        assert gated.dbt("run").ok
+    assert gated.seen("plain") == [(1, 10), (2, 21), (2, 21), (3, 30)]
+    assert gated.seen("declared") == [(1, 10), (2, 21), (3, 30)]
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     "unknown": (
         {"merge_plan": "merge_on_raed"},

@@ -113,10 +113,33 @@ def test_conditions() -> None:
 
 def test_a_null_widens_a_bound_only_where_it_meets_one() -> None:
     column = Column("k", "`k`", "int")
-    row = [12, 1, 2, True, "3", "7"]
-    assert read_batch(row, [column], null_safe=True).bounds == (
-        Bound(column, "3", "7", nulls=True),
-    )
-    assert read_batch(row, [column], null_safe=False).bounds == (Bound(column, "3", "7"),)
-    assert read_batch([2, 0, 2, True, None, None], [column], null_safe=False).bounds == ()
-    assert "if(`k` is null, 0, dbt_rows)" in batch_sql("b", ["`k`"], False, [column])
+    row, keys = [12, 1, 2, True, "3", "7"], ["`k`"]
+    plain, with_null = Bound(column, "3", "7"), Bound(column, "3", "7", nulls=True)
+    assert read_batch(row, keys, True, [column]).bounds == (with_null,)
+    assert read_batch(row, keys, False, [column]).bounds == (plain,)
+    assert read_batch(row, ["`id`"], False, [column]).bounds == (with_null,)
+    assert read_batch([2, 0, 2, True, None, None], keys, False, [column]).bounds == ()
+    assert "if(`k` is null, 0, dbt_rows)" in batch_sql("b", keys, False, [column])
+
+
+@pytest.mark.parametrize(
+    ("constraints", "config", "declared"),
+    [
+        ({"id": "primary_key"}, {}, True),
+        ({"id": "unique"}, {}, True),
+        ({"id": "unique"}, {"null_safe_keys": True}, False),
+        ({"id": "primary_key"}, {"null_safe_keys": True}, True),
+        ({"id": "not_null"}, {}, False),
+        ({"amount": "unique"}, {}, False),
+    ],
+)
+def test_a_constraint_declares_the_key(constraints: Any, config: Any, declared: bool) -> None:
+    names = ["id", "amount"]
+    listed = {name: {"constraints": [{"type": kind}]} for name, kind in constraints.items()}
+    model = {"name": "m", "config": config, "columns": listed}
+    columns = Columns(names, names, names)
+    assert MergePlan(model, {"unique_key": "id"}, columns).is_key_declared is declared
+    together = [{"type": "unique", "columns": ["ID", "amount"]}]
+    model = {"name": "m", "config": {}, "constraints": together}
+    assert not MergePlan(model, {"unique_key": "id"}, columns).is_key_declared
+    assert MergePlan(model, {"unique_key": ["amount", "id"]}, columns).is_key_declared
