@@ -12,12 +12,16 @@ from typing import NamedTuple
 from rich.filesize import decimal
 
 from icegate.cli.common import Line, Opened, Shown, on_lake
-from icegate.errors import IcegateError
+from icegate.errors import CatalogError, IcegateError
 
 PYTHONS = ((3, 10), (3, 13))
 LOW_DISK, NO_DISK = 1024**3, 200 * 1024**2
 LOCK_WAIT_S = 2  # a commit takes milliseconds, and a person waits for the answer
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+# What is known of format 3: docs/merge.md says from where.
+NO_FORMAT_3 = (
+    "Athena, EMR before 7.12 and Trino 476 can't read them, PyIceberg 0.12 can't write them"
+)
 INSTALL = "install this environment again: `pip install --upgrade icegate`"
 
 
@@ -175,6 +179,21 @@ def _catalog(at: Opened) -> Found:
     return "ok", f"{counted}, not locked, all files there"
 
 
+def _format(at: Opened) -> Found:
+    from icegate.gate.store import read_tables
+
+    lake = at.lake.model_copy(update={"catalog_timeout_s": LOCK_WAIT_S})
+    try:
+        new = [table.name for table in read_tables(lake) if table.metadata["format-version"] > 2]
+    except CatalogError:
+        return "ok", "not looked at, since the catalog can't be read"
+    if not new:
+        return "ok", "no table is of Iceberg's format 3, which not all readers know"
+    named = f"{', '.join(new[:3])}{f' and {len(new) - 3} more' if len(new) > 3 else ''}"
+    fix = "for such a reader take `format-version: 2`, drop the table once and build it again"
+    return "warn", f"{named}: of format 3. {NO_FORMAT_3}", fix
+
+
 def _disk(at: Opened) -> Found:
     places = {_existing(at.lake.home), _existing(at.lake.warehouse)}
     free, folder = min((shutil.disk_usage(folder).free, folder) for folder in places)
@@ -206,4 +225,4 @@ def _existing(path: Path) -> Path:
 
 
 MACHINE_CHECKS = {"python": _python, "versions": _versions, "java": _java}
-LAKE_CHECKS = {"jars": _jars, "home": _home, "catalog": _catalog, "disk": _disk}
+LAKE_CHECKS = {"jars": _jars, "home": _home, "catalog": _catalog, "format": _format, "disk": _disk}

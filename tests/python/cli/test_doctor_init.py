@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from shop import lake_of, run_icegate
 
+from icegate.catalog import list_relations
 from icegate.cli import doctor
 from icegate.cli.common import Opened
 from icegate.cli.init import create_project
@@ -22,10 +24,22 @@ def findings(ran) -> dict[str, dict]:
 def test_doctor_looks_at_everything(icegate):
     found = findings(icegate("doctor", "--json"))
     assert list(found) == [
-        "python", "versions", "java", "profile", "jars", "home", "catalog", "disk", "packages"
+        "python", "versions", "java", "profile", "jars", "home", "catalog", "format", "disk",
+        "packages",
     ]  # fmt: skip
     assert found["python"]["status"] == "ok"
     assert found["catalog"]["message"].startswith("3 tables, 1 views")
+    assert found["format"]["status"] == "ok"
+
+
+def test_doctor_names_readers_that_do_not_know_format_3(own_shop):
+    entry = next(e for e in list_relations(lake_of(own_shop)) if e.kind == "table")
+    metadata = json.loads(entry.metadata_file.read_text())
+    entry.metadata_file.write_text(json.dumps({**metadata, "format-version": 3}))
+    found = findings(run_icegate(own_shop, "doctor", "--json"))["format"]
+    assert found["status"] == "warn"
+    for said in (entry.full_name, "Athena", "EMR before 7.12", "PyIceberg 0.12 can't write"):
+        assert said in found["message"]
 
 
 def test_doctor_outside_a_project_says_so(tmp_path):
