@@ -9,6 +9,8 @@ from conftest import DbtProject
 from gate.gated import GatedProject
 
 from dbt.adapters.icegate import batches
+from icegate.gate import refs
+from icegate.gate.rollback import rollback
 from icegate.merge import plans, statements
 
 pytestmark = pytest.mark.slow
@@ -255,3 +257,23 @@ def test_what_is_refused_changes_nothing(gated: GatedProject) -> None:
             assert text in run.message[name], run.message[name]
         assert gated.seen(name) == before[name]
         assert len(snapshots(gated, name)) == 1, name
+
+
+def test_format_3_goes_through_the_gate(gated: GatedProject) -> None:
+    """Raised from 2, written by two statements, with a column more, and rolled back."""
+    config = {"merge_plan": "delete_and_insert", "on_schema_change": "sync_all_columns"}
+    model(gated, "orders", NEXT, **config)
+    assert gated.dbt("run").ok
+    config["tblproperties"] = {"format-version": "3"}
+    model(gated, "orders", NEXT, **config)
+    assert gated.dbt("run").ok
+    assert gated.metadata("orders")["format-version"] == 3
+    assert gated.seen("orders") == [(1, 10), (2, 21), (3, 31), (4, 41)]
+    model(gated, "orders", f"select id, 'x' as note, amount from ({rows((4, 42))})", **config)
+    assert gated.dbt("run").ok
+    added = [(1, 10, None), (2, 21, None), (3, 31, None), (4, 42, "x")]
+    assert gated.seen("orders") == added
+    found = gated.metadata("orders")
+    assert refs.releases(found).keys() == {1, 2, 3}
+    rollback(gated.lake, 2, [], "t", dry_run=False)
+    assert [row[:2] for row in gated.seen("orders")] == [(1, 10), (2, 21), (3, 31), (4, 41)]
