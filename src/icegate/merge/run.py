@@ -152,14 +152,12 @@ class Merge:
         fields = partition_fields(as_terms(merge.config.get("partition_by")), where)
         listed = {field.column for field in fields}
         bounds = [
-            self._listed(engine, held, bound, batch.rows)
-            if bound.column.name.lower() in listed
-            else bound
+            self._listed(engine, held, bound) if bound.column.name.lower() in listed else bound
             for bound in batch.bounds
         ]
         return replace(batch, bounds=tuple(bounds))
 
-    def _listed(self, engine: Engine, held: str, bound: Bound, rows: int) -> Bound:
+    def _listed(self, engine: Engine, held: str, bound: Bound) -> Bound:
         """Return the bound of a column that the table is partitioned by, with its values if few."""
         found = [str(row[0]) for row in engine.ask(facts.values_sql(held, bound.column))]
         return replace(bound, values=tuple(found)) if len(found) <= MOST_VALUES else bound
