@@ -13,6 +13,8 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+from icegate.gate.refs import Metadata
+from icegate.tables.metadata import by_id
 from icegate.tables.state import literal
 
 MOST_VALUES = 200  # in a list; beyond them the lowest and the highest are told
@@ -57,6 +59,21 @@ class Column:
         if self.kind == "timestamp_ntz":
             return text.replace(" ", "T")
         return Decimal(text) if self.kind.startswith("decimal") else text
+
+
+def with_uuids(kinds: dict[str, str], metadata: Metadata | None) -> dict[str, str]:
+    """Return Spark's types of a table's columns by name, with those that Iceberg has as UUID.
+
+    For Spark these are text, and Iceberg leaves out wrong files for `id >= '…'`: it orders them
+    otherwise. Without metadata any text may be one.
+    """
+    schemas = metadata["schemas"] if metadata else []
+    fields = by_id(schemas, "schema-id", (metadata or {}).get("current-schema-id"))["fields"]
+    known = {field["name"].lower(): field["type"] for field in fields}
+    return {
+        name: "uuid" if kind == "string" and known.get(name) != "string" else kind
+        for name, kind in kinds.items()
+    }
 
 
 def bounded(

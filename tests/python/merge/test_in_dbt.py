@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from conftest import DbtProject
 from gate.gated import GatedProject
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, NestedField, UUIDType
 
 from dbt.adapters.icegate import batches
+from icegate.catalog import open_catalog
 from icegate.gate import refs
 from icegate.gate.rollback import rollback
 from icegate.merge import plans, statements
@@ -277,3 +282,19 @@ def test_format_3_goes_through_the_gate(gated: GatedProject) -> None:
     assert refs.releases(found).keys() == {1, 2, 3}
     rollback(gated.lake, 2, [], "t", dry_run=False)
     assert [row[:2] for row in gated.seen("orders")] == [(1, 10), (2, 21), (3, 31), (4, 41)]
+
+
+@pytest.mark.parametrize("plan", ["copy_on_write", "delete_and_insert"])
+def test_keys_that_another_engine_wrote_as_uuid(gated: GatedProject, plan: str) -> None:
+    gated.rows("create schema if not exists {s}")
+    ids = [uuid.UUID(f"{first}{'0' * 31}") for first in "0379abf"]
+    fields = NestedField(1, "id", UUIDType()), NestedField(2, "amount", IntegerType())
+    table = open_catalog(gated.lake).create_table(f"{gated.schema}.orders", Schema(*fields))
+    amounts = pa.array([1] * len(ids), pa.int32())
+    kept = table.schema().as_arrow().field("id").type
+    column = pa.array([id.bytes for id in ids], pa.binary(16)).cast(kept)
+    table.append(pa.table({"id": column, "amount": amounts}))
+    values = ", ".join(f"('{id}', 2)" for id in ids)
+    model(gated, "orders", f"select * from values {values} as r(id, amount)", merge_plan=plan)
+    assert gated.dbt("run").ok
+    assert gated.rows("select count(*), sum(amount) from {s}.orders") == [(7, 14)]

@@ -11,7 +11,9 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.merges import MergeEngine
+from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.hash_key import with_key
+from icegate.merge.bounds import with_uuids
 from icegate.merge.plans import MODE, ON_READ
 from icegate.merge.run import Merge
 from icegate.merge.statements import DOUBLED, doubled_keys, doubled_sql
@@ -58,7 +60,8 @@ class Batches:
         """Run what a merge needs before its last statement, and return that."""
         target, batch = arg_dict["target_relation"], arg_dict["temp_relation"]
         properties = self._properties(model, profiles)
-        kinds = self._kinds(target), self._kinds(batch)
+        of_table = with_uuids(self._kinds(target), embedded_metadata(self.adapter, target))
+        kinds = of_table, self._kinds(batch)
         merge = Merge(self.plan(model, arg_dict), str(target), str(batch), kinds, properties)
         sql = merge.statement(MergeEngine(self, model, target, batch))
         if merge.told:
