@@ -39,7 +39,9 @@ def build_among_writers(project: GatedProject) -> None:
     """Merge into a table, while someone else appends to it until they have met."""
     project.values("other", 1)
     merged = {"materialized": "incremental", "incremental_strategy": "merge", "unique_key": "id"}
-    project.values("shared", 1, 2, gate=False, **merged)
+    # A merge names the keys of its batch, so that others meet it only between them.
+    rows = "select id, cast(1 as int) as amount from values (1), (1000000) as t(id)"
+    project.model("shared", rows, gate=False, **merged)
     run = project.dbt("build")
     assert run.ok, run.text
     log, ended, added = project.folder / "logs/dbt.log", threading.Event(), list[int]()
