@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,12 @@ def made(tmp_path: Path) -> Made:
 
 
 def planned(made: Made, name: str = "t", hours_on: float = 0, **policy: Any) -> TablePlan:
-    entry, now = made.entry(name), NOW + timedelta(hours=hours_on, seconds=60)
+    entry, now = made.entry(name), later(hours=hours_on, seconds=1)
     return plan(entry, read_metadata(entry), Policy(**policy), now, Around())
+
+
+def later(**how_long: float) -> datetime:
+    return datetime.now(timezone.utc) + timedelta(**how_long)
 
 
 def only(found: TablePlan) -> Action:
@@ -185,7 +189,7 @@ def test_files_that_another_table_shares_are_kept(made: Made) -> None:
     metadata = read_metadata(made.entry())
     move(made.lake, [write_new("s", "copy", without_refs(metadata, ["none"]))])
     policies = {"s.t": Policy(max_query_hours=0), "s.copy": Policy(enabled=False)}
-    plans = plan_lake(made.lake, list_relations(made.lake), policies, NOW + timedelta(hours=1))
+    plans = plan_lake(made.lake, list_relations(made.lake), policies, later(seconds=1))
     found = next(each for each in plans if each.table == "s.t")
     assert found.actions == () and found.left == ("snapshots: s.copy may need their files",)
 

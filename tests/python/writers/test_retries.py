@@ -88,7 +88,7 @@ def test_a_conflict_is_tried_again_after_longer_and_longer_waits() -> None:
     assert [0 <= wait <= 2**n for n, wait in enumerate(waits)] == [True] * 5
     assert len(set(waits)) == 5  # by chance, so that writers don't meet again
     assert (met.of("s.t").conflicts, met.of("s.t").how) == (5, "overlap")
-    assert 0 < met.of("s.t").waited_s <= sum(waits)
+    assert 0 < met.of("s.t").waited_s <= sum(waits) + 0.05  # it's rounded
     assert told[0].startswith("conflict table=`S`.t how=overlap attempt=1 wait_s=")
 
 
