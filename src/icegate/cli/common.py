@@ -193,6 +193,14 @@ def pick(entries: Sequence[CatalogEntry], patterns: Sequence[str]) -> list[Catal
     return [e for e in entries if any(_matches(e, pattern) for pattern in patterns)]
 
 
+def pick_tables(entries: Sequence[CatalogEntry], patterns: Sequence[str]) -> list[CatalogEntry]:
+    """Return the tables that a pattern names, or all but the gate's own."""
+    from icegate.gate.candidates import OWN
+
+    chosen = pick(entries, patterns)
+    return [e for e in chosen if e.kind == "table" and (patterns or e.namespace not in OWN)]
+
+
 def find_entry(entries: Sequence[CatalogEntry], name: str, catalog: str) -> CatalogEntry:
     """Return the entry with this name, its catalog named or not."""
     wanted = name.removeprefix(f"{catalog}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from icegate.cli.common import Grid, Line, Opened, Shown, on_lake, pick
+from icegate.cli.common import Grid, Line, Opened, Shown, on_lake, pick, pick_tables
 from icegate.errors import CatalogError, ConfigError, TableError
 
 if TYPE_CHECKING:
@@ -62,13 +62,10 @@ def health(
 
 def _tables(entries: Sequence[CatalogEntry], patterns: list[str]) -> list[CatalogEntry]:
     """Return the tables that are meant; the gate's own only if they are named."""
-    from icegate.gate.candidates import OWN
-
-    chosen = pick(entries, patterns)
-    tables = [e for e in chosen if e.kind == "table" and (patterns or e.namespace not in OWN)]
-    if chosen and patterns and not tables:
+    tables = pick_tables(entries, patterns)
+    if patterns and not tables:
         raise ConfigError(
-            f"cannot tell how healthy {chosen[0].full_name} is",
+            f"cannot tell how healthy {pick(entries, patterns)[0].full_name} is",
             why="it's a view: its rows are those of the tables that it reads",
             fix="name these; `icegate show` prints its SQL",
         )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from icegate.cli.common import Grid, Line, Opened, Shown, on_lake, pick
+from icegate.cli.common import Grid, Line, Opened, Shown, on_lake, pick_tables
 
 if TYPE_CHECKING:
     from icegate.maintenance.plan import TablePlan
-    from icegate.maintenance.run import Done, Run
+    from icegate.maintenance.run import Done
 
 
 @on_lake
@@ -37,35 +37,38 @@ def maintain(
     """Maintain tables as their models' policies say: what pays, and nothing else."""
     from icegate.catalog import list_relations
     from icegate.maintenance import lake as of_lake
-    from icegate.maintenance.run import FAILED, Run, lease
+    from icegate.maintenance.run import FAILED, lease
 
     policies, note = of_lake.read_policies(at.project)
-    entries = list_relations(at.lake)
-    chosen = of_lake.tables_of(pick(entries, select or []), named=bool(select))
+    chosen = pick_tables(list_relations(at.lake), select or [])
     now = datetime.now(timezone.utc)
     if plan:
         plans = of_lake.plan_lake(at.lake, chosen, policies, now, orphans=orphans)
         return _planned(plans, note)
     with lease(at.lake):
         plans = of_lake.plan_lake(at.lake, chosen, policies, now, orphans=orphans, keep=True)
-        run = Run(at.lake, lambda text: [], verify, max_gb, max_minutes)
-        done = [*_carry_out(at, run, plans)] if any(each.actions for each in plans) else []
+        budget = verify, max_gb, max_minutes
+        done = [*_carry_out(at, plans, *budget)] if any(each.actions for each in plans) else []
     bad = any(each.outcome == FAILED for each in done) or any(each.refused for each in plans)
     facts = {"tables": [_facts(each) for each in plans], "done": [_done(each) for each in done]}
     blocks: list[str | Line | Grid] = [] if done else ["nothing to do"]
     return Shown(facts, [*blocks, *_notes(plans)], int(bad), [note] if note else [])
 
 
-def _carry_out(at: Opened, run: Run, plans: list[TablePlan]) -> Iterator[Done]:
+def _carry_out(at: Opened, plans: list[TablePlan], *how: Any) -> Iterator[Done]:
     """Yield what became of each call; told at once, since one can take minutes."""
     from icegate.cli.output import print_line
     from icegate.connect import local_endpoint
+    from icegate.maintenance.run import Run
     from icegate.session import start_session
 
     server = local_endpoint(at.lake) if at.keys.get("method") == "connect" else None
     session = start_session(at.lake, server)
-    run.sql = lambda text: [row.asDict() for row in session.sql(text).collect()]
-    for each in run.carry_out(plans):
+
+    def sql(text: str) -> list[dict[str, Any]]:
+        return [row.asDict() for row in session.sql(text).collect()]
+
+    for each in Run(at.lake, sql, *how).carry_out(plans):
         if not at.as_json:
             took = f" in {each.seconds:.1f} s" if each.seconds else ""
             action = each.action

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from icegate.errors import ConfigError, GateError
-from icegate.gate.refs import BUILD_STAMP, branch_of
+from icegate.gate.refs import BUILD_STAMP, Metadata, branch_of, builds
 from icegate.locks import alone, open_lock
 from icegate.settings import Lake
 
@@ -90,6 +90,11 @@ def is_alive(lake: Lake, build: str) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def writing_builds(lake: Lake, metadata: Metadata) -> list[str]:
+    """Return the builds that have a branch of a table, and of which a process still runs."""
+    return [build for build in builds(metadata) if is_alive(lake, build)]
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from icegate.catalog import list_relations
-from icegate.cli.common import pick
+from icegate.cli.common import pick_tables
 from icegate.errors import ConfigError, IcegateError
-from icegate.maintenance.lake import plan_lake, tables_of
+from icegate.maintenance.lake import plan_lake
 from icegate.maintenance.policy import policies_of
 from icegate.maintenance.run import FAILED, Run, lease
 from icegate.settings import Lake
@@ -36,7 +36,7 @@ def in_dbt(
             fix="call `compact` and `expire_snapshots` on the tables that `icegate health` names",
         )
     policies = policies_of(nodes)
-    chosen = tables_of(pick(list_relations(lake), select), named=bool(select))
+    chosen = pick_tables(list_relations(lake), select)
     failed: list[str] = []
     with ExitStack() as stack:
         try:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
 from icegate.errors import CatalogError, ConfigError, TableError
-from icegate.gate import refs
-from icegate.gate.build import is_alive
-from icegate.gate.candidates import OWN
+from icegate.gate.build import writing_builds
 from icegate.gate.refs import Metadata
 from icegate.maintenance.orphans import Listed
 from icegate.maintenance.plan import Around, TablePlan, plan, ranked
@@ -74,9 +72,9 @@ def plan_lake(
         try:
             if isinstance(metadata, CatalogError):
                 raise metadata
-            alive = [build for build in refs.builds(metadata) if is_alive(lake, build)]
             sharing = [other for other in places[metadata["location"]] if other != name]
-            plans.append(plan(entry, metadata, policy, now, Around(alive, sharing)))
+            around = Around(writing_builds(lake, metadata), sharing)
+            plans.append(plan(entry, metadata, policy, now, around))
         except (CatalogError, TableError) as error:
             plans.append(TablePlan(name, policy, refused=(error.why or error.what,)))
     if orphans:
@@ -110,8 +108,3 @@ def _with_orphans(
         return replace(each, refused=(*each.refused, f"orphans: {error.what}: {error.why}"))
     left = (*each.left, said) if said else each.left
     return replace(each, actions=(*each.actions, *([action] if action else [])), left=left)
-
-
-def tables_of(entries: Sequence[CatalogEntry], named: bool) -> list[CatalogEntry]:
-    """Return the tables among them; the gate's own only if they are named."""
-    return [e for e in entries if e.kind == "table" and (named or e.namespace not in OWN)]

@@ -13,7 +13,7 @@ from icegate.catalog import local_path
 from icegate.errors import CatalogError, IcegateError, TableError
 from icegate.explain import explain
 from icegate.gate import refs
-from icegate.gate.build import is_alive, publishing
+from icegate.gate.build import publishing, writing_builds
 from icegate.gate.store import StoredTable, read_tables
 from icegate.health.reasons import many, size
 from icegate.locks import held_alone
@@ -30,6 +30,11 @@ Sql = Callable[[str], Rows]  # runs a statement, and returns its rows by column
 
 BRANCH = "icegate_maintenance"
 DONE, LEFT, FAILED = "done", "left", "failed"
+REWRITTEN = {  # how a procedure counts what it does, and what that is called
+    COMPACT: ("data_files", "file"),
+    DELETES: ("delete_files", "delete file"),
+    MANIFESTS: ("manifests", "manifest"),
+}
 WHOLE = {"partial-progress.enabled": "false"}
 SPARE_BYTES = 64 * 2**20  # that must stay free on the disk
 
@@ -73,7 +78,7 @@ class Run:
         started = time.monotonic()
         try:
             table = self._table(action.table)
-            builds = [b for b in refs.builds(table.metadata) if is_alive(self.lake, b)]
+            builds = writing_builds(self.lake, table.metadata)
             if builds:
                 return Done(action, LEFT, f"build {', '.join(builds)} is writing it")
             self._check_space(table, action)
@@ -225,18 +230,10 @@ def _bounds(summary: Mapping[str, str]) -> tuple[int, int] | None:
 def _told(action: Action, rows: Rows) -> str:
     if action.files:
         return f"{many(len(rows), 'file')} deleted"
-    row = rows[0] if rows else {}
-    if action.kind == COMPACT:
-        said = f"{many(row['rewritten_data_files_count'], 'file')} into "
-        return f"{said}{row['added_data_files_count']:,}"
-    if action.kind == DELETES:
-        said = many(row["rewritten_delete_files_count"], "delete file")
-        return f"{said} into {row['added_delete_files_count']:,}"
-    if action.kind == MANIFESTS:
-        return f"{many(row['rewritten_manifests_count'], 'manifest')} into " + (
-            f"{row['added_manifests_count']:,}"
-        )
+    row = rows[0]
     if action.kind == EXPIRE:
         data = sum(int(row[name]) for name in row if name.endswith("_files_count"))
         return f"{many(data, 'file')} deleted"
-    return ""
+    counted, noun = REWRITTEN[action.kind]
+    old, new = (row[f"{done}_{counted}_count"] for done in ("rewritten", "added"))
+    return f"{many(old, noun)} into {new:,}"

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.column import SparkColumn
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
@@ -32,13 +33,19 @@ class Batches:
     @as_dbt_error()
     def plan(self, model: dict[str, Any], arg_dict: dict[str, Any]) -> MergePlan:
         """Check what dbt hands to a strategy, and the configs, against the columns there are."""
-        table, batch = (
-            [column.name for column in self.adapter.get_columns_in_relation(arg_dict[relation])]
-            for relation in ("target_relation", "temp_relation")
-        )
+        return self._plan(model, arg_dict, *self._columns(arg_dict))
+
+    def _plan(
+        self, model: dict[str, Any], arg_dict: dict[str, Any], *found: list[SparkColumn]
+    ) -> MergePlan:
+        table, batch = ([column.name for column in columns] for columns in found)
         wanted = arg_dict.get("dest_columns")  # dbt-spark's own callers have none
         columns = Columns(table, batch, [c.name for c in wanted] if wanted else table)
         return MergePlan(model, arg_dict, columns)
+
+    def _columns(self, arg_dict: dict[str, Any]) -> list[list[SparkColumn]]:
+        relations = (arg_dict[of] for of in ("target_relation", "temp_relation"))
+        return [self.adapter.get_columns_in_relation(relation) for relation in relations]
 
     @as_dbt_error()
     def window(self, model: dict[str, Any]) -> windows.Window:
@@ -60,19 +67,17 @@ class Batches:
         """Run what a merge needs before its last statement, and return that."""
         target, batch = arg_dict["target_relation"], arg_dict["temp_relation"]
         properties = self._properties(model, profiles)
-        of_table = with_uuids(self._kinds(target), embedded_metadata(self.adapter, target))
-        kinds = of_table, self._kinds(batch)
-        merge = Merge(self.plan(model, arg_dict), str(target), str(batch), kinds, properties)
+        found = self._columns(arg_dict)
+        of_table, of_batch = ({c.name.lower(): c.dtype for c in columns} for columns in found)
+        kinds = with_uuids(of_table, embedded_metadata(self.adapter, target)), of_batch
+        plan = self._plan(model, arg_dict, *found)
+        merge = Merge(plan, str(target), str(batch), kinds, properties)
         sql = merge.statement(MergeEngine(self, model, target, batch))
         if merge.told:
             logger.info(merge.told)
         if merge.warning:
             logger.warning(merge.warning)
         return sql
-
-    def _kinds(self, relation: Any) -> dict[str, str]:
-        found = self.adapter.get_columns_in_relation(relation)
-        return {column.name.lower(): column.dtype for column in found}
 
     def session(self) -> Any:
         """Return the session of this thread, None where SQL is all that can be sent."""

@@ -16,7 +16,6 @@ from icegate.anomalies.as_test import as_sql
 from icegate.gate.refs import WAP_ENABLED
 from icegate.landing import file_uri, new_files
 from icegate.locks import loading
-from icegate.maintenance.in_dbt import in_dbt
 from icegate.maintenance.policy import policy_of
 from icegate.properties import isolation_properties
 from icegate.tables import changes, constraints, model_checks, schema
@@ -196,6 +195,8 @@ class Tables:
     @as_dbt_error()
     def maintain(self, nodes: Any, select: list[str], max_gb: float | None) -> None:
         """Maintain tables as the policies of ``nodes`` say."""
+        from icegate.maintenance.in_dbt import in_dbt  # with what the command line needs
+
         on_spark = partial(self.adapter.execute, fetch=True)
         in_dbt(self.adapter.embedded_lake, nodes, on_spark, select, max_gb, logger.info)
 
