@@ -56,6 +56,18 @@ def held_alone(path: Path, what: str) -> Iterator[None]:
         yield
 
 
+def is_held(path: Path) -> bool:
+    """Tell whether a process holds a lock."""
+    if not path.exists():
+        return False
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 class _Table:
     def __init__(self) -> None:
         self.mutex, self.nodes, self.lock = threading.Lock(), 0, ExitStack()

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from icegate.explain import DENIED, whole_text
+from icegate.explain import CONFLICTING, DENIED, whole_text
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -28,6 +28,7 @@ CONFLICT, LOST, OTHER = "conflict", "lost", "other"
 CLASSES = re.compile(
     r"\borg\.apache\.iceberg\.exceptions\.(?:ValidationException|CommitFailedException)\b"
 )
+INVALID = "org.apache.iceberg.exceptions.ValidationException"
 # The second is all that a JDBC catalog says of a database that failed while it committed.
 UNKNOWN = re.compile(
     r"\bCommitStateUnknownException\b|\borg\.apache\.iceberg\.jdbc\.UncheckedSQLException\b"
@@ -43,6 +44,8 @@ HOW = (
     (APPENDED, r"Found conflicting files"),
     (REWRITTEN, r"conflicting delete|replaced data file|[Mm]issing .*files|concurrently"),
 )
+
+SAID = (CONFLICTING, r"Cannot determine history", *(pattern for _, pattern in HOW))
 
 _NAME = r"((?:`[^`]+`|[\w-]+)(?:\.(?:`[^`]+`|[\w-]+))*)"
 # One commit, or work that may stop anywhere: where it met a conflict it did nothing.
@@ -74,7 +77,10 @@ def kind_of(error: BaseException) -> str:
     whole = whole_text(error)
     if UNKNOWN.search(whole):
         return LOST
-    return CONFLICT if CLASSES.search(whole) and not re.search(DENIED, whole) else OTHER
+    found = CLASSES.search(whole)
+    # A table that can't be is no valid one either.
+    met = found and (found[0] != INVALID or any(re.search(how, whole) for how in SAID))
+    return CONFLICT if met and not re.search(DENIED, whole) else OTHER
 
 
 def target(sql: str) -> str:

@@ -132,6 +132,17 @@ def _find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:
     return path
 
 
+def read_rendered(path: Path, what: str, key: str | None = None) -> Any:
+    """Read a YAML file, or only what is below one key of it, with ``env_var`` as in profiles."""
+    found = _read_yaml(path, what)
+    return _render(found if key is None else found.get(key))
+
+
+def read_keys(path: Path, what: str) -> list[str]:
+    """Return the keys of a YAML file."""
+    return [*_read_yaml(path, what)]
+
+
 def _read_yaml(path: Path, what: str) -> dict[str, Any]:
     try:
         return yaml.safe_load(path.read_text()) or {}
@@ -166,5 +177,5 @@ def _render(value: Any) -> Any:
         return yaml.safe_load(jinja.from_string(value).render(env_var=_env_var))
     except (TemplateError, yaml.YAMLError) as error:
         raise ConfigError(
-            f"cannot render {value!r} of the profile", why=str(error), fix="set the variable"
+            f"cannot render {value!r}", why=str(error), fix="set the variable"
         ) from error

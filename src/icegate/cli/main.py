@@ -22,6 +22,7 @@ from icegate.cli.report import report
 from icegate.cli.server import server
 from icegate.cli.show import show
 from icegate.cli.sql import sql
+from icegate.cli.stream import stream
 from icegate.cli.tables import tables
 from icegate.cli.wait import wait
 from icegate.errors import IcegateError
@@ -61,6 +62,7 @@ app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args"
 app.add_typer(release)
 app.add_typer(quarantine)
 app.add_typer(server)
+app.add_typer(stream)
 
 
 def main() -> None:

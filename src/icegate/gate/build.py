@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from icegate.errors import ConfigError, GateError
 from icegate.gate.refs import BUILD_STAMP, Metadata, branch_of, builds
-from icegate.locks import alone, open_lock
+from icegate.locks import alone, is_held, open_lock
 from icegate.settings import Lake
 
 NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,59}")  # `__` ends a table's name in staging
@@ -81,15 +81,7 @@ def hold_alive(lake: Lake, build: str) -> IO[str]:
 
 def is_alive(lake: Lake, build: str) -> bool:
     """Tell whether a process of the build still runs."""
-    path = _lock_file(lake, build)
-    if not path.exists():
-        return False
-    with path.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    return is_held(_lock_file(lake, build))
 
 
 def writing_builds(lake: Lake, metadata: Metadata) -> list[str]:

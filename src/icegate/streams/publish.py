@@ -1,0 +1,153 @@
+"""A stream behind the gate: its rows go to a branch, which is tested and published now and then."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from icegate.audits.answer import Left, Prover
+from icegate.audits.tests import ON_SPARK, DataTest, read_manifest, read_tests
+from icegate.errors import ConfigError
+from icegate.explain import explain
+from icegate.gate import refs
+from icegate.gate.build import Build, hold_alive
+from icegate.gate.decision import Outcome, Request
+from icegate.gate.publish import finish
+from icegate.gate.report import Node, Report, TestRun
+from icegate.gate.store import edit, read_tables
+from icegate.settings import Lake
+from icegate.streams.config import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class Gate:
+    """Sends a stream's writes to the branch of a named build, and publishes that by its tests.
+
+    While tests fail the stream goes on, on the same branch, and readers have what they had.
+    """
+
+    def __init__(self, lake: Lake, stream: Stream, project: Path, target: str) -> None:
+        self.lake, self.stream, self.project, self.target = lake, stream, project, target
+        self.tables = [route.table for route in stream.routes]
+        self._held = ExitStack()
+        self.build = self._begin(self._open_build())
+
+    def enter(self, session: SparkSession) -> None:
+        """Send a session's writes and reads of the stream's tables to the branch."""
+        for table in self.tables:
+            edit(self.lake, table, lambda old: refs.open_branch(old, self.build.branch))
+        self.build.enter(session)
+
+    def close(self) -> None:
+        """Let go of the build; the next start takes it up again."""
+        self._held.close()
+
+    def publish(self, session: SparkSession) -> Outcome | None:
+        """Test what is on the branch, and publish it where all is well; None if nothing is new."""
+        if not self._has_news():
+            return None
+        self.enter(session)
+        report = Report(self._nodes, {run.id: run for run in self._test(session)})
+        request = Request(self.build.name, self.build.invocation_id, "icegate stream", self.target)
+        outcome = finish(self.lake, report, request)
+        if outcome.release is not None:
+            self._held.close()
+            self.build = self._begin("")
+        return outcome
+
+    def _begin(self, name: str) -> Build:
+        name = name or f"{self._prefix}{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
+        self._held.enter_context(hold_alive(self.lake, name))
+        return Build(name, uuid.uuid4().hex, named=True)
+
+    @property
+    def _prefix(self) -> str:
+        return f"stream_{self.stream.name}_"
+
+    def _open_build(self) -> str:
+        """Return the build that an earlier process of the stream left, or nothing."""
+        found = [
+            build
+            for table in read_tables(self.lake, self.tables)
+            for build in refs.builds(table.metadata)
+            if build.startswith(self._prefix)
+        ]
+        return max(found, default="")
+
+    def _has_news(self) -> bool:
+        heads = (
+            (refs.head(table.metadata, self.build.branch), refs.head(table.metadata))
+            for table in read_tables(self.lake, self.tables)
+        )
+        return any(branch not in (None, main) for branch, main in heads)
+
+    @property
+    def _nodes(self) -> dict[str, Node]:
+        return {
+            id: Node(id=id, name=table.partition(".")[2], status="success", table=table)
+            for table, id in model_ids(self.stream, self.project).items()
+        }
+
+    def _test(self, session: SparkSession) -> Iterator[TestRun]:
+        ids, prover = model_ids(self.stream, self.project), Prover(self.lake)
+        for test in read_tests(self.project, []):
+            if test.model in ids:
+                yield self._run(test, ids[test.model], prover, session)
+        prover.save()
+
+    def _run(self, test: DataTest, node: str, prover: Prover, session: SparkSession) -> TestRun:
+        began, proof, failures = time.monotonic(), "", None
+        try:
+            found = prover.answer(test.sql, self.build.branch)
+            if isinstance(found, Left):
+                proof = ON_SPARK
+                status, failures = test.verdict(session.sql(test.sql).collect()[0])
+            else:
+                proof = found.proof
+                status, failures = test.verdict(found.row)
+        except Exception as error:
+            status = "error"
+            log.error("test=%s error=%s", test.name, explain(error))
+        return TestRun(
+            id=test.name,
+            name=test.name,
+            nodes=(node,),
+            status=status,
+            attached=node,
+            blocks=test.severity == "error",
+            failures=failures,
+            proof=proof,
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+
+def model_ids(stream: Stream, project: Path) -> dict[str, str]:
+    """Return the unique ids of the models that have a stream's tables, by table.
+
+    Raises ``ConfigError`` where there is none: no test would know the table.
+    """
+    nodes = read_manifest(project, "the tests of the stream's tables")["nodes"]
+    known = {
+        f"{node['schema']}.{node['alias']}": id
+        for id, node in nodes.items()
+        if node["resource_type"] == "model"
+    }
+    for route in stream.routes:
+        if route.table not in known:
+            raise ConfigError(
+                f"cannot publish {route.table} by its tests",
+                why="the project has no model of this name, so that no test knows it",
+                fix="make one that selects no rows, as models/bronze/commerce/raw_sales.sql does, "
+                "or take out `publish` to write to main",
+            )
+    return {route.table: known[route.table] for route in stream.routes}

@@ -1,0 +1,323 @@
+"""Run a stream: start its query, watch it, stop it between two batches."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from icegate.errors import IcegateError
+from icegate.explain import explain, whole_text
+from icegate.gate.store import read_tables
+from icegate.gate.summary import describe
+from icegate.session import start_session, stop_session
+from icegate.settings import Lake
+from icegate.streams import places, source
+from icegate.streams.checkpoint import Checkpoint
+from icegate.streams.config import Stream
+from icegate.streams.control import POLL_S, Control
+from icegate.streams.parse import PARTIAL
+from icegate.streams.publish import Gate, model_ids
+from icegate.streams.write import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+# A broker that is away, or not yet there; what it answers is no such error.
+AWAY = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|Retriable\w*|"
+    r"NotLeaderOrFollower|LeaderNotAvailable|CoordinatorNotAvailable|BrokerNotAvailable|"
+    r"UnknownTopicOrPartition)Exception|Failed to construct kafka|Broker may not be available"
+)
+GONE = re.compile(
+    r"KAFKA_DATA_LOSS|data may have been lost|OffsetOutOfRange|cannot fetch offset", re.I
+)
+
+
+class _Stopping(Exception):
+    """A batch was to begin after the stop."""
+
+
+class Run:
+    """One run of a stream in this process."""
+
+    def __init__(self, lake: Lake, stream: Stream, project: Path, target: str) -> None:
+        self.lake, self.stream, self.project, self.target = lake, stream, project, target
+        self.control = Control(lake, stream.name)
+        self.checkpoint = Checkpoint(self.control.folder)
+        self.rows: dict[str, int] = {}
+        self.stopping = False
+        self._in_batch = threading.Lock()
+        self._failed: BaseException | None = None
+        self._gate: Gate | None = None
+        self._writer: Writer | None = None
+
+    def start(self, once: bool, forget: bool = False) -> None:
+        """Run until it's stopped, or with ``once`` until all is read that is there now."""
+        with self.control.running(), _signals(self._stop):
+            self.control.tell(state="starting", error="")
+            try:
+                session = self._ready(forget)
+                self._retrying(session, once)
+                state = "done" if once and not self.stopping else "stopped"
+                self.control.tell(state=state)
+            except BaseException as error:
+                said = error if isinstance(error, IcegateError) else _told(self.stream, error)
+                self.control.tell(state="failed", error=str(said))
+                raise said from error
+            finally:
+                if self._gate:
+                    self._gate.close()
+                stop_session()
+
+    def replay(self) -> dict[str, int]:
+        """Read kept errors again, in a process of its own while the stream doesn't run."""
+        with self.control.running():
+            try:
+                session = self._ready(forget=False)
+                found = self._replay(session)
+                if self._gate:
+                    self._publish(session)
+                return found
+            finally:
+                if self._gate:
+                    self._gate.close()
+                stop_session()
+
+    def _ready(self, forget: bool) -> SparkSession:
+        stream = self.stream
+        session = start_session(_with_jars(self.lake, source.jars(self.project, stream)))
+        for name, value in (PARTIAL | source.REDACTED).items():
+            session.conf.set(name, value)
+        if stream.publish:
+            model_ids(stream, self.project)
+        for done in places.make_ready(session, stream):
+            log.info("stream=%s %s", stream.name, done)
+        if forget:
+            shutil.rmtree(self.checkpoint.folder, ignore_errors=True)
+        tables = [*(route.table for route in stream.routes), places.ERRORS]
+        uuids = {t.name: t.metadata["table-uuid"] for t in read_tables(self.lake, tables)}
+        had = {t: last for t in tables if (last := places.last_batch(session, t, stream.name))}
+        if not forget:
+            self.checkpoint.check(stream, uuids, had)
+        self.checkpoint.remember(stream, uuids)
+        if stream.publish:
+            self._gate = Gate(self.lake, stream, self.project, self.target)
+            self._gate.enter(session)
+        return session
+
+    def _retrying(self, session: SparkSession, once: bool) -> None:
+        """Run the query, and again while only the broker is away."""
+        import tenacity
+
+        def wait(state: tenacity.RetryCallState) -> None:
+            assert state.outcome is not None and state.next_action is not None
+            why = explain(state.outcome.exception()).splitlines()[0]  # type: ignore[arg-type]
+            log.warning(
+                "stream=%s broker=away again_in_s=%.0f %s",
+                self.stream.name,
+                state.next_action.sleep,
+                why,
+            )
+            self.control.tell(state="waiting for the broker", error=why)
+
+        patient = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(lambda e: _is_away(e) and not self.stopping),
+            stop=tenacity.stop_after_delay(self.stream.give_up_minutes * 60),
+            wait=tenacity.wait_exponential(max=30),
+            before_sleep=wait,
+            sleep=self._sleep,
+            reraise=True,
+        )
+        while not self.stopping:
+            moved = self._batches
+            try:
+                return patient(self._query, session, once)
+            except Exception as error:
+                if not _is_away(error) or self._batches == moved:
+                    raise
+
+    _batches = 0
+
+    def _sleep(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not self._is_stopped():
+            time.sleep(POLL_S)
+
+    def _query(self, session: SparkSession, once: bool) -> None:
+        if self._is_stopped():
+            return
+        self._failed = None
+        records = source.read_records(session, self.stream, self.project)
+        writer = records.writeStream.queryName(self.stream.name)
+        writer = writer.option("checkpointLocation", self.checkpoint.folder.as_uri())
+        # With a number of records the source itself waits; Spark only has to ask it often.
+        pause = min(1, self.stream.batch.seconds) if self.stream.batch.records else None
+        every = pause or self.stream.batch.seconds
+        trigger: Any = {"availableNow": True} if once else {"processingTime": f"{every} seconds"}
+        query = writer.foreachBatch(self._batch).trigger(**trigger).start()
+        self.control.tell(state="running", error="")
+        try:
+            self._watch(session, query)
+        finally:
+            query.stop()
+
+    def _watch(self, session: SparkSession, query: Any) -> None:
+        published = time.monotonic()
+        while True:
+            try:
+                ended = query.awaitTermination(POLL_S)
+            except Exception as error:  # it has that of the batch as text only
+                raise self._failed or error from error
+            if self.stream.publish and (
+                ended or time.monotonic() - published > self.stream.publish.minutes * 60
+            ):
+                with self._in_batch:
+                    self._publish(session)
+                published = time.monotonic()
+            if self.control.is_asked("replay"):
+                with self._in_batch:
+                    self.control.tell(replay=self._replay(session))
+                self.control.done("replay")
+            if ended:
+                return
+            if self._is_stopped():
+                with self._in_batch:  # the batch in hand comes to its end
+                    return
+
+    def _is_stopped(self) -> bool:
+        self.stopping = self.stopping or self.control.is_asked("stop")
+        return self.stopping
+
+    def _stop(self) -> None:
+        self.stopping = True
+
+    def _batch(self, records: DataFrame, number: int) -> None:
+        with self._in_batch:
+            if self.stopping:
+                raise _Stopping
+            try:
+                self._write(records, number)
+            except BaseException as error:
+                self._failed = error
+                raise
+
+    def _write(self, records: DataFrame, number: int) -> None:
+        began = time.monotonic()
+        session = records.sparkSession
+        # Spark switches it off for queries with a state; a batch has none.
+        session.conf.set("spark.sql.adaptive.enabled", "true")
+        if self._gate:
+            self._gate.enter(session)
+        written = self._the_writer().batch(records, number)
+        for table, rows in written.rows.items():
+            self.rows[table] = self.rows.get(table, 0) + rows
+        self._batches += 1
+        took = time.monotonic() - began
+        told = " ".join(f"{table}={rows}" for table, rows in written.rows.items())
+        log.info(
+            "stream=%s batch=%d seconds=%.1f errors=%d %s",
+            self.stream.name,
+            number,
+            took,
+            written.errors,
+            told,
+        )
+        self.control.tell(
+            state="running", batch=number, rows=self.rows, errors_waiting=self._the_writer().waiting
+        )
+
+    def _the_writer(self) -> Writer:
+        if self._writer is None or self._writer.checkpoint != self.checkpoint.id:
+            self._writer = Writer(self.lake, self.stream, self.checkpoint.id)
+        return self._writer
+
+    def _replay(self, session: SparkSession) -> dict[str, int]:
+        if self._gate:
+            self._gate.enter(session)
+        found = self._the_writer().replay(session)
+        self.control.tell(errors_waiting=found["waiting"])
+        log.info("stream=%s replayed=%d waiting=%d", self.stream.name, *found.values())
+        return found
+
+    def _publish(self, session: SparkSession) -> None:
+        assert self._gate is not None
+        outcome = self._gate.publish(session)
+        if outcome is None:
+            return
+        log.info("stream=%s %s", self.stream.name, describe(outcome).strip())
+        held = [f"{h.verdict.table}: {h.verdict.by}" for h in outcome.held]
+        held += [f"{table}: {why}" for table, why in outcome.blocked.items()]
+        told = {"release": outcome.release} if outcome.release else {}
+        self.control.tell(held=held, build=outcome.build, **told)
+
+
+@contextmanager
+def _signals(stop: Any) -> Iterator[None]:
+    """Stop at the first signal; a second one ends the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def at_signal(number: int, frame: Any) -> None:
+        stop()
+        signal.signal(number, signal.default_int_handler)
+
+    old = {number: signal.signal(number, at_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _with_jars(lake: Lake, jars: list[str]) -> Lake:
+    if not jars:
+        return lake
+    own = lake.spark_conf.get("spark.jars.packages")
+    packages = ",".join([*jars, *([own] if own else [])])
+    return lake.model_copy(
+        update={"spark_conf": {**lake.spark_conf, "spark.jars.packages": packages}}
+    )
+
+
+def _is_away(error: BaseException) -> bool:
+    said = whole_text(error) + str(error)
+    return bool(AWAY.search(said)) and not GONE.search(said)
+
+
+def _told(stream: Stream, error: BaseException) -> IcegateError:
+    said = whole_text(error) + str(error)
+    nothing = "; what it had begun is written whole at the next start, and nothing twice"
+    if GONE.search(said):
+        return IcegateError(
+            f"stream {stream.name} cannot go on: records that it hasn't read are gone from Kafka",
+            why=explain(error).splitlines()[0],
+            fix="longer retention keeps this from happening again; to go on without them set "
+            "source.options.failOnDataLoss: 'false' for one start, and load them from elsewhere",
+        )
+    if _is_away(error):
+        return IcegateError(
+            f"stream {stream.name} gave up: its broker didn't answer for "
+            f"{stream.give_up_minutes:g} minutes",
+            why=explain(error).splitlines()[0],
+            fix=f"see that {stream.source.kafka} can be reached, and start it again{nothing}",
+        )
+    if isinstance(error, KeyboardInterrupt):
+        return IcegateError(f"stream {stream.name} was cut short", fix=f"start it again{nothing}")
+    what, *more = explain(error).splitlines()
+    why = next((line.strip().removeprefix("why: ") for line in more), "")
+    return IcegateError(
+        f"stream {stream.name} stopped: {what}",
+        why=why,
+        fix=f"mend that, and start it again{nothing}",
+    )

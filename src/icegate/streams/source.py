@@ -1,0 +1,89 @@
+"""Where a stream's records come from, all in one form: place, key and value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from icegate.errors import ConfigError
+from icegate.streams.auth import load_profile
+from icegate.streams.config import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The newest of Spark 4.1's that registries have; it only uses what all of 4.1 has in common.
+KAFKA_JAR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
+# Certificates and passwords are options of the reader, which plans and errors show.
+REDACTED = {"spark.sql.redaction.options.regex": "(?i)url|jaas|keystore|truststore|password"}
+
+
+def jars(project: Path, stream: Stream) -> list[str]:
+    """Return the Maven coordinates that a stream's source needs."""
+    if stream.source.kafka is None:
+        return []
+    return [KAFKA_JAR, *load_profile(project, stream.source.auth).jars]
+
+
+def read_records(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
+    """Return the stream of records: the columns of ``PLACE``, `_key` and `_value`."""
+    if stream.source.kafka is not None:
+        return _kafka(session, stream, project)
+    return _folder(session, stream, project)
+
+
+def _kafka(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
+    source, batch = stream.source, stream.batch
+    options = {
+        "kafka.bootstrap.servers": str(source.kafka),
+        "subscribe": ",".join(source.topics),
+        "startingOffsets": source.starting,
+        "groupIdPrefix": f"icegate-{stream.name}",
+    }
+    auth = load_profile(project, source.auth).options(project / "profiles")
+    options |= {f"kafka.{name}": value for name, value in auth.items()}
+    if batch.records:
+        options["minOffsetsPerTrigger"] = str(batch.records)
+        options["maxTriggerDelay"] = f"{round(batch.seconds * 1000)}ms"
+    if batch.max_records:
+        options["maxOffsetsPerTrigger"] = str(batch.max_records)
+    found = session.readStream.format("kafka").options(**options | source.options).load()
+    return found.selectExpr(
+        "topic as source_topic",
+        "partition as source_partition",
+        "offset as source_offset",
+        "timestamp as source_time",
+        "key as _key",
+        "value as _value",
+    )
+
+
+def _folder(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
+    """Read files whole: only so a line has a number that is the same each time it's read."""
+    path = project / str(stream.source.folder)
+    if not path.is_dir():
+        raise ConfigError(
+            f"cannot find the folder of stream {stream.name}",
+            why=f"{path} isn't there",
+            fix="make it, or correct source.folder",
+        )
+    options = {"wholetext": "true"} | stream.source.options
+    if stream.batch.max_files:
+        options["maxFilesPerTrigger"] = str(stream.batch.max_files)
+    if stream.batch.max_mb:
+        options["maxBytesPerTrigger"] = f"{stream.batch.max_mb}m"
+    found = session.readStream.format("text").options(**options).load(path.as_uri())
+    lines = found.selectExpr(
+        "_metadata.file_path as source_topic",
+        "0 as source_partition",
+        "_metadata.file_modification_time as source_time",
+        r"posexplode(split(value, '\n')) as (line, text)",
+    ).where("trim(text) != ''")
+    return lines.selectExpr(
+        "source_topic",
+        "source_partition",
+        "cast(line as bigint) as source_offset",
+        "source_time",
+        "cast(null as binary) as _key",
+        "cast(text as binary) as _value",
+    )
