@@ -6,6 +6,7 @@ property of the table as well, which no expiry takes away.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from icegate.errors import ConfigError
@@ -79,6 +80,7 @@ def _copy(stream: str) -> str:
 def make_ready(session: SparkSession, stream: Stream) -> list[str]:
     """See that the tables of a stream are there and have its columns; return what was done.
 
+    A column that the stream reads as a wider type than before is widened.
     Raises ``ConfigError`` where a column has another type than the stream gives it.
     """
     done = []
@@ -92,9 +94,13 @@ def make_ready(session: SparkSession, stream: Stream) -> list[str]:
         types = column_types(session, route.table)
         _check_types(route, types)
         for name, kind in route.types.items():
-            if name.lower() not in types:
+            known = types.get(name.lower())
+            if known is None:
                 session.sql(f"alter table {route.table} add column {quote(name)} {kind}")
                 done.append(f"added column {name} to {route.table}")
+            elif known != kind:
+                session.sql(f"alter table {route.table} alter column {quote(name)} type {kind}")
+                done.append(f"column {name} of {route.table} is {kind} now, and was {known}")
     return done
 
 
@@ -114,10 +120,18 @@ def _make(session: SparkSession, route: Route, gated: bool) -> None:
     session.sql(sql)
 
 
+def _is_wider(kind: str, than: str) -> bool:
+    """Tell whether Iceberg can make a column's type another one without touching its files."""
+    new, old = (re.fullmatch(r"decimal\((\d+),(\d+)\)", each) for each in (kind, than))
+    if new and old:
+        return new[2] == old[2] and int(new[1]) > int(old[1])
+    return (than, kind) in (("int", "bigint"), ("float", "double"))
+
+
 def _check_types(route: Route, types: dict[str, str]) -> None:
     for name, kind in route.types.items():
         found = types.get(name.lower())
-        if found not in (None, kind):
+        if found not in (None, kind) and not _is_wider(kind, str(found)):
             raise ConfigError(
                 f"cannot stream into {route.table}",
                 why=f"its column {name} is {found}, and the stream reads it as {kind}",

@@ -63,31 +63,29 @@ class Run:
 
     def start(self, once: bool, forget: bool = False) -> None:
         """Run until it's stopped, or with ``once`` until all is read that is there now."""
+        with self._running(forget) as session:
+            self._retrying(session, once)
+            self.control.tell(state="done" if once and not self.stopping else "stopped")
+
+    def replay(self) -> dict[str, int]:
+        """Read kept errors again, in a process of its own while the stream doesn't run."""
+        with self._running() as session:
+            found = self._replay(session)
+            if self._gate:
+                self._publish(session)
+            self.control.tell(state="stopped")
+            return found
+
+    @contextmanager
+    def _running(self, forget: bool = False) -> Iterator[SparkSession]:
         with self.control.running(), _signals(self._stop):
             self.control.tell(state="starting", error="")
             try:
-                session = self._ready(forget)
-                self._retrying(session, once)
-                state = "done" if once and not self.stopping else "stopped"
-                self.control.tell(state=state)
+                yield self._ready(forget)
             except BaseException as error:
                 said = error if isinstance(error, IcegateError) else _told(self.stream, error)
                 self.control.tell(state="failed", error=str(said))
                 raise said from error
-            finally:
-                if self._gate:
-                    self._gate.close()
-                stop_session()
-
-    def replay(self) -> dict[str, int]:
-        """Read kept errors again, in a process of its own while the stream doesn't run."""
-        with self.control.running():
-            try:
-                session = self._ready(forget=False)
-                found = self._replay(session)
-                if self._gate:
-                    self._publish(session)
-                return found
             finally:
                 if self._gate:
                     self._gate.close()

@@ -182,10 +182,8 @@ class Writer:
         """
         places.sign(session, self.stream.name, "replay", 0)
         mine = f"old.stream = {literal(self.stream.name)} and old.replayed_at is null"
-        renamed = [f"{name[1:]} as {name}" for name in (*PLACE, "_key")]
-        kept = session.sql(
-            f"select {', '.join(renamed)}, raw as _value from {ERRORS} as old where {mine}"
-        )
+        renamed = ", ".join(f"{kept} as {name}" for name, kept in _KEPT.items())
+        kept = session.sql(f"select {renamed} from {ERRORS} as old where {mine}")
         found = parsed(kept, self.stream).persist()
         try:
             for n, route in enumerate(self.stream.routes):
