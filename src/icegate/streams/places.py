@@ -47,6 +47,12 @@ def sign(session: SparkSession, stream: str, checkpoint: str, batch: int) -> Non
     session.conf.set(f"{STAMP}{BATCH_STAMP}", f"{checkpoint}:{batch}")
 
 
+def sign_nothing(session: SparkSession) -> None:
+    """Have what the session commits from now on be no batch's."""
+    for stamp in (STREAM_STAMP, BATCH_STAMP):
+        session.conf.unset(f"{STAMP}{stamp}")
+
+
 def last_batch(session: SparkSession, table: str, stream: str) -> Last | None:
     """Return the newest batch that a table has of a stream, None where it has none.
 
