@@ -10,22 +10,26 @@ import random
 import socket
 import subprocess
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyspark
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from icegate.errors import JarsError
 from icegate.java import find_java
-from icegate.locks import alone
+from icegate.server_launch import properties
+from streams.certificates import make_certificates
+from streams.jars import SPARK_JARS, kafka_jars
 
-KAFKA_VERSION = "4.1.2"
-CACHE = Path(__file__).resolve().parents[3] / ".icegate" / "kafka"
-JARS = CACHE / KAFKA_VERSION
-SPARK_JARS = Path(pyspark.__file__).parent / "jars"  # with Ivy and Py4J
 HOST = "127.0.0.1"
 # Below those that systems give to clients: one that calls while the broker is away could be given
 # the very port, and then talks to itself.
@@ -38,7 +42,6 @@ CONF = {
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "auto.create.topics.enable": "false",
-    "delete.topic.enable": "true",
     "log.retention.ms": "-1",  # records may be as old as a test likes
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
     "offsets.topic.num.partitions": "1",
@@ -46,16 +49,20 @@ CONF = {
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     # A broker that was killed may come back only when its last session has ended.
-    "broker.session.timeout.ms": "1000",
-    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "300",
     "num.network.threads": "1",
     "num.io.threads": "2",
     "log.cleaner.dedupe.buffer.size": str(4 * 2**20),
     "server.max.startup.time.ms": str(TIMEOUT_S * 1000),
+}
+SCRAM = {
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "listener.name.scram.scram-sha-512.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
 }
 
 
@@ -69,13 +76,23 @@ class Record(NamedTuple):
 
 
 class Broker:
-    """A Kafka whose data is in ``folder``; started again, it has the same data and ports."""
+    """A Kafka whose data is in ``folder``; started again, it has the same data and ports.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.ports = {"PLAINTEXT": _free_port(), "CONTROLLER": _free_port()}
-        self.address = f"{HOST}:{self.ports['PLAINTEXT']}"
-        self.client = {"bootstrap.servers": self.address, "log_level": 3}
+    It always listens without any security, as `PLAINTEXT`. With ``user``, a name and a password,
+    also as `SCRAM` (SHA-512); with ``tls`` that is encrypted, and `TLS` wants a client's
+    certificate: ``certificates`` is where they are. ``addresses`` has each name's host and port.
+    """
+
+    def __init__(
+        self, folder: Path, user: tuple[str, str] | None = None, tls: bool = False
+    ) -> None:
+        self.folder, self.user, self.tls = folder, user, tls
+        self.certificates = folder / "certificates"
+        names = ["PLAINTEXT", "CONTROLLER", *["SCRAM"] * bool(user), *["TLS"] * tls]
+        ports = zip(names, _free_ports(len(names)), strict=True)
+        self.addresses = {name: f"{HOST}:{port}" for name, port in ports}
+        self.address = self.addresses["PLAINTEXT"]
+        self.client: dict[str, Any] = {"bootstrap.servers": self.address, "log_level": 3}
         self._java: subprocess.Popen[bytes] | None = None
         self._gateway: Any = None
         self._server: Any = None
@@ -89,7 +106,7 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        assert self._java, "the broker isn't running"
+        assert self._java, "the broker doesn't run"
         return self._java.pid
 
     def start(self) -> None:
@@ -144,7 +161,9 @@ class Broker:
         Those of one partition stay in order. Raises ``RuntimeError`` when one wasn't taken.
         """
         refused: list[KafkaError] = []
-        producer = Producer({**self.client, "linger.ms": 20, "enable.idempotence": True})
+        keep = {"queue.buffering.max.messages": 0, "queue.buffering.max.kbytes": 2**31 - 1}
+        options = {"linger.ms": 20, "enable.idempotence": True, **keep}
+        producer = Producer({**self.client, **options})
 
         def note(error: KafkaError | None, _: object) -> None:
             if error:
@@ -154,12 +173,7 @@ class Broker:
             key, value, partition, timestamp = Record(*record)
             more = {} if partition is None else {"partition": partition}
             more |= {} if timestamp is None else {"timestamp": timestamp}
-            while True:
-                try:
-                    producer.produce(topic, value, key, on_delivery=note, **more)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            producer.produce(topic, value, key, on_delivery=note, **more)
             producer.poll(0)
         left = producer.flush(TIMEOUT_S)
         if left or refused:
@@ -182,7 +196,8 @@ class Broker:
                 elif ended:
                     raise RuntimeError(f"cannot read {topic}: {ended}")
                 else:
-                    found.append(_record(message))
+                    where, at = message.partition(), message.timestamp()[1]
+                    found.append(Record(message.key(), message.value(), where, at))
         consumer.close()
         return found
 
@@ -206,17 +221,26 @@ class Broker:
         return {part.partition: said.result(TIMEOUT_S).offset for part, said in asked.items()}
 
     def _serve(self, jvm: Any) -> None:
-        conf = self._conf()
-        if not (self.folder / "data" / "meta.properties").exists():
-            self._format(jvm, conf)
+        is_new = not (self.folder / "data" / "meta.properties").exists()
+        if is_new:
+            self._format(jvm)
         time = jvm.org.apache.kafka.common.utils.Time.SYSTEM
-        self._server = jvm.kafka.server.KafkaRaftServer(jvm.kafka.server.KafkaConfig(conf), time)
+        config = jvm.kafka.server.KafkaConfig(self._conf())
+        self._server = jvm.kafka.server.KafkaRaftServer(config, time)
         self._server.startup()
+        if is_new and self.user:
+            name, password = self.user
+            hashed = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+            made = UserScramCredentialUpsertion(name, hashed, password.encode())
+            admin = AdminClient(self.client)
+            admin.alter_user_scram_credentials([made])[name].result(TIMEOUT_S)
 
-    def _format(self, jvm: Any, conf: dict[str, str]) -> None:
+    def _format(self, jvm: Any) -> None:
         """Prepare an empty folder, as `kafka-storage.sh format` does."""
+        if self.tls:
+            make_certificates(self.certificates)
         file = self.folder / "server.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in conf.items()))
+        file.write_text(properties(self._conf()))
         cluster = jvm.org.apache.kafka.common.Uuid.randomUuid().toString()
         arguments = ["format", "--cluster-id", cluster, "--config", str(file)]
         array = self._gateway.new_array(jvm.String, len(arguments))
@@ -224,68 +248,53 @@ class Broker:
             array[index] = argument
         said = jvm.java.io.ByteArrayOutputStream()
         if jvm.kafka.tools.StorageTool.execute(array, jvm.java.io.PrintStream(said)):
-            raise RuntimeError(f"cannot format {self.folder}: {said.toString()}")
+            raise RuntimeError(said.toString())
 
     def _conf(self) -> dict[str, str]:
-        where = {name: f"{name}://{HOST}:{port}" for name, port in self.ports.items()}
+        where = {name: f"{name}://{address}" for name, address in self.addresses.items()}
         return {
             **CONF,
-            "controller.quorum.voters": f"1@{HOST}:{self.ports['CONTROLLER']}",
+            **SCRAM,
+            **(self._tls_conf() if self.tls else {}),
+            "controller.quorum.voters": f"1@{self.addresses['CONTROLLER']}",
             "listeners": ",".join(where.values()),
-            "advertised.listeners": where["PLAINTEXT"],
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "advertised.listeners": ",".join(where[name] for name in where if name != "CONTROLLER"),
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,"
+            f"SCRAM:{'SASL_SSL' if self.tls else 'SASL_PLAINTEXT'}",
             "log.dirs": str(self.folder / "data"),
+        }
+
+    def _tls_conf(self) -> dict[str, str]:
+        return {
+            "listener.name.tls.ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificates / "server.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates / "ca.pem"),
         }
 
     def _write_logging(self) -> Path:
         file = self.folder / "log4j2.properties"
-        file.write_text(
-            "appender.file.type = File\nappender.file.name = file\n"
-            f"appender.file.fileName = {self.folder / 'broker.log'}\n"
-            "appender.file.layout.type = PatternLayout\n"
-            "appender.file.layout.pattern = %d %p %c %m%n\n"
-            "rootLogger.level = warn\nrootLogger.appenderRef.file.ref = file\n"
-        )
+        conf = {
+            "rootLogger.level": "warn",
+            "rootLogger.appenderRef.file.ref": "file",
+            "appender.file.type": "File",
+            "appender.file.name": "file",
+            "appender.file.fileName": str(self.folder / "broker.log"),
+            "appender.file.layout.type": "PatternLayout",
+            "appender.file.layout.pattern": "%d %p %c %m%n",
+        }
+        file.write_text(properties(conf))
         return file
 
 
-def kafka_jars() -> list[Path]:
-    """Return the broker's jars, which Spark's Ivy gets once; raise ``JarsError`` where it can't."""
-    with alone(CACHE / "jars.lock", "get the jars of Kafka"):
-        if not JARS.is_dir():
-            partial = JARS.with_suffix(".partial")
-            _get_jars(partial)
-            partial.rename(JARS)
-    return sorted(JARS.glob("*.jar"))
-
-
-def _get_jars(folder: Path) -> None:
-    java, ivy = find_java().home / "bin" / "java", next(SPARK_JARS.glob("ivy-*.jar"))
-    command = [java, "-cp", ivy, "org.apache.ivy.Main", "-cache", CACHE / "ivy"]
-    command += ["-dependency", "org.apache.kafka", "kafka_2.13", KAFKA_VERSION]
-    command += ["-confs", "default", "-types", "jar", "bundle"]
-    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode:
-        raise JarsError(
-            "cannot get the jars of Kafka",
-            why=said.stdout[-2000:],
-            fix="connect to the internet once and run this again",
-        )
-
-
-def _record(message: Message) -> Record:
-    kept = (message.key(), message.value(), message.partition(), message.timestamp()[1])
-    return Record(*kept)
-
-
-def _free_port() -> int:
-    for port in random.sample(PORTS, 100):
-        with socket.socket() as probe:
+def _free_ports(count: int) -> list[int]:
+    found: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, 100):  # the other one is seeded by tests
+        with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError(f"no free port on {HOST} among 100 of {PORTS}")
+            probe.bind((HOST, port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise RuntimeError(f"not {count} free ports on {HOST} among 100 of {PORTS}")

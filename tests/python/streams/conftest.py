@@ -8,14 +8,19 @@ from pathlib import Path
 import pytest
 
 from icegate.errors import JarsError
-from streams.broker import Broker, kafka_jars
+from streams.broker import Broker
+from streams.jars import kafka_jars
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+@pytest.fixture(scope="session")
+def broker_jars() -> None:
     try:
         kafka_jars()
     except JarsError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def broker(tmp_path: Path, broker_jars: None) -> Iterator[Broker]:
     with Broker(tmp_path / "a broker") as started:
         yield started
