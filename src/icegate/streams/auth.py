@@ -11,7 +11,7 @@ from icegate.errors import ConfigError, did_you_mean
 from icegate.settings import read_keys, read_rendered
 
 FILE = "profiles/kafka.yml"
-MSK_IAM = "software.amazon.msk:aws-msk-iam-auth:2.3.2"
+MSK_IAM = "software.amazon.msk:aws-msk-iam-auth:2.3.9"
 
 
 class _Profile(BaseModel):

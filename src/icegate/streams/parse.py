@@ -5,9 +5,14 @@ All of it is SQL of Spark, so that no record passes through Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import sqlglot
+from sqlglot import exp
+
+from icegate.dialect import SPARK
+from icegate.gate.quarantine import Rule
 from icegate.streams.config import PLACE, Route, Stream
 from icegate.tables.state import literal, quote
 
@@ -25,10 +30,13 @@ _YEAR_9999 = {"s": 253402300799, "ms": 253402300799999, "us": 253402300799999999
 _FROM_EPOCH = {"s": "timestamp_seconds", "ms": "timestamp_millis", "us": "timestamp_micros"}
 
 
-def parsed(records: DataFrame, stream: Stream) -> DataFrame:
+def parsed(
+    records: DataFrame, stream: Stream, rules: Mapping[str, Sequence[Rule]] | None = None
+) -> DataFrame:
     """Return records with `_route`, `_deletes`, `_error`, and for each route a struct `_row_<n>`.
 
-    `_error` says what is wrong with a record, and holds nothing of its values.
+    `_error` says what is wrong with a record, and holds nothing of its values; ``rules`` are the
+    conditions, by table, on which a row is refused.
     """
     skipped = "_value is not null" if stream.tombstones == "skip" else "true"
     schema = _schema(path for route in stream.routes for path in route.paths)
@@ -39,7 +47,9 @@ def parsed(records: DataFrame, stream: Stream) -> DataFrame:
     rows = {f"_row_{n}": _row(route) for n, route in enumerate(stream.routes)}
     routed = _held(read, {"_route": _route(stream.routes), **rows})
     deletes = routed.selectExpr("*", f"{_by_route(stream.routes, _deletes)} as _deletes")
-    return deletes.selectExpr("*", f"{_error(stream)} as _error").drop("_text", "_all", "_json")
+    return deletes.selectExpr("*", f"{_error(stream, rules or {})} as _error").drop(
+        "_text", "_all", "_json"
+    )
 
 
 def _held(frame: DataFrame, columns: dict[str, str]) -> DataFrame:
@@ -137,27 +147,43 @@ def _deletes(route: Route, _: int = 0) -> str:
     return f"coalesce({_in(_at(operation.path), operation.delete)}, false)"
 
 
-def _error(stream: Stream) -> str:
+def _error(stream: Stream, rules: Mapping[str, Sequence[Rule]]) -> str:
+    def wrong(route: Route, number: int) -> str:
+        return _wrong(route, number, rules.get(route.table, ()))
+
     return (
         "case when _value is null then 'it has no value'"
         " when not is_valid_utf8(_text) then 'it is not UTF-8'"
         " when _json is null or size(_all) > 1 or rtrim(_text) not like '%}' then"
         " 'it is not one JSON object, or lacks one on the way to a value'"
         " when _route is null then 'no route takes it'"
-        f" else {_by_route(stream.routes, _wrong)} end"
+        f" else {_by_route(stream.routes, wrong)} end"
     )
 
 
-def _wrong(route: Route, number: int) -> str:
+def _wrong(route: Route, number: int, rules: Sequence[Rule]) -> str:
     """Return the first that is wrong with a record of a route; of a delete only its key counts."""
     checks = {name: _check(route, name, f"_row_{number}.{quote(name)}") for name in route.columns}
     keys = [check for name in route.key for check in checks[name]]
     others = [check for name in route.columns if name not in route.key for check in checks[name]]
+    for rule in rules:
+        said = literal(f"it fails the test {rule.test}: {rule.reason}")
+        others.append(f"when {_on_row(route, number, rule.condition)} then {said}")
     cases = _operation(route) + keys
     if others and _deletes(route) != "false":
         cases.append("when _deletes then null")
     cases += others
     return f"case {' '.join(cases)} end" if cases else "null"
+
+
+def _on_row(route: Route, number: int, condition: str) -> str:
+    """Return a condition on columns of a route's table as one on the struct of its row."""
+    tree, own = sqlglot.parse_one(condition, dialect=SPARK), {n.lower() for n in route.columns}
+    for column in list(tree.find_all(exp.Column)):
+        if not column.table and column.name.lower() in own:
+            row = exp.to_identifier(f"_row_{number}")
+            column.replace(exp.column(column.this.copy(), table=row))
+    return tree.sql(dialect=SPARK)
 
 
 def _operation(route: Route) -> list[str]:

@@ -19,6 +19,7 @@ from icegate.gate import refs
 from icegate.gate.build import Build, hold_alive
 from icegate.gate.decision import Outcome, Request
 from icegate.gate.publish import finish
+from icegate.gate.quarantine import Rule, Wanted, fails_by_one_row, kind_of, rules_of
 from icegate.gate.report import Node, Report, TestRun
 from icegate.gate.store import edit, read_tables
 from icegate.settings import Lake
@@ -40,7 +41,9 @@ class Gate:
         self.lake, self.stream, self.project, self.target = lake, stream, project, target
         self.tables = [route.table for route in stream.routes]
         self._held = ExitStack()
+        self.rules = {t: [*_rules(project, id)] for t, id in model_ids(stream, project).items()}
         self.build = self._begin(self._open_build())
+        self._tested: dict[str, int | None] = {}  # where the branches were when they were tested
 
     def enter(self, session: SparkSession) -> None:
         """Send a session's writes and reads of the stream's tables to the branch."""
@@ -54,8 +57,10 @@ class Gate:
 
     def publish(self, session: SparkSession) -> Outcome | None:
         """Test what is on the branch, and publish it where all is well; None if nothing is new."""
-        if not self._has_news():
+        heads = self._heads()
+        if not heads or heads == self._tested:
             return None
+        self._tested = heads
         self.enter(session)
         report = Report(self._nodes, {run.id: run for run in self._test(session)})
         request = Request(self.build.name, self.build.invocation_id, "icegate stream", self.target)
@@ -84,12 +89,13 @@ class Gate:
         ]
         return max(found, default="")
 
-    def _has_news(self) -> bool:
-        heads = (
-            (refs.head(table.metadata, self.build.branch), refs.head(table.metadata))
+    def _heads(self) -> dict[str, int | None]:
+        """Return where the tables' branches are, of those that have rows which `main` lacks."""
+        found = {
+            table.name: (refs.head(table.metadata, self.build.branch), refs.head(table.metadata))
             for table in read_tables(self.lake, self.tables)
-        )
-        return any(branch not in (None, main) for branch, main in heads)
+        }
+        return {name: at for name, (at, main) in found.items() if at not in (None, main)}
 
     @property
     def _nodes(self) -> dict[str, Node]:
@@ -129,6 +135,19 @@ class Gate:
             proof=proof,
             seconds=round(time.monotonic() - began, 3),
         )
+
+
+def _rules(project: Path, model: str) -> Iterator[Rule]:
+    """Yield the rules of a model's tests by which its config `quarantine` takes rows away."""
+    nodes = read_manifest(project, "the tests of the stream's tables")["nodes"]
+    wanted = Wanted.of(nodes[model]["name"], nodes[model]["config"])
+    for node in nodes.values():
+        if node.get("attached_node") != model or not node.get("test_metadata"):
+            continue
+        kind = kind_of(node["test_metadata"]["name"], node["depends_on"]["macros"])
+        if kind in wanted.types and fails_by_one_row(node["config"]):
+            kwargs, where = node["test_metadata"]["kwargs"], node["config"].get("where")
+            yield from rules_of(node["name"], kind, kwargs, where)
 
 
 def model_ids(stream: Stream, project: Path) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import signal
 import threading
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icegate.errors import IcegateError
-from icegate.explain import explain, whole_text
+from icegate.explain import explain
 from icegate.gate.store import read_tables
 from icegate.gate.summary import describe
 from icegate.session import start_session, stop_session
@@ -23,6 +22,7 @@ from icegate.streams import places, source
 from icegate.streams.checkpoint import Checkpoint
 from icegate.streams.config import Stream
 from icegate.streams.control import POLL_S, Control
+from icegate.streams.faults import is_away, told
 from icegate.streams.parse import PARTIAL
 from icegate.streams.publish import Gate, model_ids
 from icegate.streams.write import Writer
@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-
-# A broker that is away, or not yet there; what it answers is no such error.
-AWAY = re.compile(
-    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|Retriable\w*|"
-    r"NotLeaderOrFollower|LeaderNotAvailable|CoordinatorNotAvailable|BrokerNotAvailable|"
-    r"UnknownTopicOrPartition)Exception|Failed to construct kafka|Broker may not be available"
-)
-GONE = re.compile(
-    r"KAFKA_DATA_LOSS|data may have been lost|OffsetOutOfRange|cannot fetch offset", re.I
-)
 
 
 class _Stopping(Exception):
@@ -83,7 +73,7 @@ class Run:
             try:
                 yield self._ready(forget)
             except BaseException as error:
-                said = error if isinstance(error, IcegateError) else _told(self.stream, error)
+                said = error if isinstance(error, IcegateError) else told(self.stream, error)
                 self.control.tell(state="failed", error=str(said))
                 raise said from error
             finally:
@@ -129,7 +119,7 @@ class Run:
             self.control.tell(state="waiting for the broker", error=why)
 
         patient = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda e: _is_away(e) and not self.stopping),
+            retry=tenacity.retry_if_exception(lambda e: is_away(e) and not self.stopping),
             stop=tenacity.stop_after_delay(self.stream.give_up_minutes * 60),
             wait=tenacity.wait_exponential(max=30),
             before_sleep=wait,
@@ -141,7 +131,7 @@ class Run:
             try:
                 return patient(self._query, session, once)
             except Exception as error:
-                if not _is_away(error) or self._batches == moved:
+                if not is_away(error) or self._batches == moved:
                     raise
 
     _batches = 0
@@ -236,7 +226,8 @@ class Run:
 
     def _the_writer(self) -> Writer:
         if self._writer is None or self._writer.checkpoint != self.checkpoint.id:
-            self._writer = Writer(self.lake, self.stream, self.checkpoint.id)
+            rules = self._gate.rules if self._gate else {}
+            self._writer = Writer(self.lake, self.stream, self.checkpoint.id, rules)
         return self._writer
 
     def _replay(self, session: SparkSession) -> dict[str, int]:
@@ -283,39 +274,5 @@ def _with_jars(lake: Lake, jars: list[str]) -> Lake:
         return lake
     own = lake.spark_conf.get("spark.jars.packages")
     packages = ",".join([*jars, *([own] if own else [])])
-    return lake.model_copy(
-        update={"spark_conf": {**lake.spark_conf, "spark.jars.packages": packages}}
-    )
-
-
-def _is_away(error: BaseException) -> bool:
-    said = whole_text(error) + str(error)
-    return bool(AWAY.search(said)) and not GONE.search(said)
-
-
-def _told(stream: Stream, error: BaseException) -> IcegateError:
-    said = whole_text(error) + str(error)
-    nothing = "; what it had begun is written whole at the next start, and nothing twice"
-    if GONE.search(said):
-        return IcegateError(
-            f"stream {stream.name} cannot go on: records that it hasn't read are gone from Kafka",
-            why=explain(error).splitlines()[0],
-            fix="longer retention keeps this from happening again; to go on without them set "
-            "source.options.failOnDataLoss: 'false' for one start, and load them from elsewhere",
-        )
-    if _is_away(error):
-        return IcegateError(
-            f"stream {stream.name} gave up: its broker didn't answer for "
-            f"{stream.give_up_minutes:g} minutes",
-            why=explain(error).splitlines()[0],
-            fix=f"see that {stream.source.kafka} can be reached, and start it again{nothing}",
-        )
-    if isinstance(error, KeyboardInterrupt):
-        return IcegateError(f"stream {stream.name} was cut short", fix=f"start it again{nothing}")
-    what, *more = explain(error).splitlines()
-    why = next((line.strip().removeprefix("why: ") for line in more), "")
-    return IcegateError(
-        f"stream {stream.name} stopped: {what}",
-        why=why,
-        fix=f"mend that, and start it again{nothing}",
-    )
+    conf = {"spark.jars.packages": packages, "spark.jars.excludes": ",".join(source.EXCLUDED)}
+    return lake.model_copy(update={"spark_conf": {**lake.spark_conf, **conf}})

@@ -12,8 +12,18 @@ from icegate.streams.config import Stream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The newest of Spark 4.1's that registries have; it only uses what all of 4.1 has in common.
-KAFKA_JAR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3"
+# All of Spark 4.1 has what it uses in common; of later ones not all parts are to be had.
+KAFKA_JAR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1"
+# What they depend on that Spark has, and that nothing of this needs.
+EXCLUDED = (
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+    "com.google.code.findbugs:jsr305",
+    "org.slf4j:slf4j-api",
+    "org.lz4:lz4-java",
+    "org.xerial.snappy:snappy-java",
+    "com.fasterxml.jackson.core:*",
+)
 # Certificates and passwords are options of the reader, which plans and errors show.
 REDACTED = {"spark.sql.redaction.options.regex": "(?i)url|jaas|keystore|truststore|password"}
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from icegate.gate.quarantine import Rule
 from icegate.gate.store import read_tables
 from icegate.merge.bounds import bounded, conditions, with_uuids
 from icegate.merge.facts import batch_sql, read_batch
@@ -45,10 +46,15 @@ class Written:
 
 
 class Writer:
-    """Writes the batches of a stream with a checkpoint; ``waiting`` errors are to be replayed."""
+    """Writes the batches of a stream with a checkpoint; ``waiting`` errors are to be replayed.
 
-    def __init__(self, lake: Lake, stream: Stream, checkpoint: str) -> None:
-        self.lake, self.stream, self.checkpoint = lake, stream, checkpoint
+    ``rules`` are those on which a table's tests refuse a row: its record is kept as an error.
+    """
+
+    def __init__(
+        self, lake: Lake, stream: Stream, checkpoint: str, rules: Mapping[str, Sequence[Rule]]
+    ) -> None:
+        self.lake, self.stream, self.checkpoint, self.rules = lake, stream, checkpoint, rules
         self.met = Meetings()
         self.waiting = 0
         self._last: dict[str, int] | None = None  # by table
@@ -65,7 +71,7 @@ class Writer:
         if self._last is None:
             self._last = self._look(session)
         places.sign(session, self.stream.name, self.checkpoint, number)
-        found = parsed(records, self.stream)
+        found = parsed(records, self.stream, self.rules)
         fresh = not any(last >= number for last in self._last.values())
         only = self.stream.routes[0]
         if fresh and len(self.stream.routes) == 1 and not only.key:
@@ -185,7 +191,7 @@ class Writer:
         renamed = ", ".join(f"{kept} as {name}" for name, kept in _KEPT.items())
         kept = session.sql(f"select {renamed} from {ERRORS} as old where {mine}")
         # Its rows, not its plan: a view on a plan can't be merged into the table that it reads.
-        found = parsed(kept, self.stream).localCheckpoint()
+        found = parsed(kept, self.stream, self.rules).localCheckpoint()
         for n, route in enumerate(self.stream.routes):
             rows = rows_of(found, self.stream, n)
             if not rows.isEmpty():
