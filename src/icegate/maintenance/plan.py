@@ -18,6 +18,7 @@ from icegate.health.table import Health, look
 from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, ORPHANS, Action, Work
 from icegate.maintenance.compaction import HOUR_MS, plan_files
 from icegate.maintenance.policy import SERVICES, Policy
+from icegate.streams.places import only_in
 from icegate.tables.metadata import current_snapshot, total
 
 TARGET = "write.target-file-size-bytes"
@@ -123,6 +124,11 @@ def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
             f"expire_snapshots would drop {', '.join(lost)}, which the policy protects, for their "
             "own retention or the table's `history.expire.max-ref-age-ms` has run out: make them "
             "anew without one, or unset it"
+        )
+    elif streams := only_in(work.metadata, gone):
+        work.left.append(
+            f"snapshots: only they tell the newest batch of the stream {streams[0]}, whose process "
+            f"was killed: `icegate stream start {streams[0]}`"
         )
     elif sharing:
         work.left.append(f"snapshots: {', '.join(sharing)} may need their files")

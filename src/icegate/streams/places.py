@@ -7,10 +7,12 @@ property of the table as well, which no expiry takes away.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from icegate.errors import ConfigError
 from icegate.gate.build import STAMP
+from icegate.gate.refs import Metadata
 from icegate.streams.config import Route, Stream
 from icegate.tables.state import literal, quote
 
@@ -71,6 +73,24 @@ def last_batch(session: SparkSession, table: str, stream: str) -> Last | None:
     found = [Last(sign.rpartition(":")[0], int(sign.rpartition(":")[2])) for sign in signs]
     # The snapshot tells which checkpoint is the newer one; of the same one the higher counts.
     return max((f for f in found if f.checkpoint == found[0].checkpoint), default=None)
+
+
+def only_in(metadata: Metadata, snapshots: Collection[int]) -> list[str]:
+    """Return the streams whose newest batch nothing but these snapshots of a table tells.
+
+    Without them it would be written again, by a process that ended before it had its copy.
+    """
+    newest: dict[str, Metadata] = {}
+    for found in sorted(metadata.get("snapshots") or [], key=lambda s: s["timestamp-ms"]):
+        if found.get("summary", {}).get(BATCH_STAMP):
+            newest[found["summary"][STREAM_STAMP]] = found
+    properties = metadata.get("properties") or {}
+    return [
+        stream
+        for stream, found in newest.items()
+        if found["snapshot-id"] in snapshots
+        and properties.get(_copy(stream)) != found["summary"][BATCH_STAMP]
+    ]
 
 
 def remember(session: SparkSession, table: str, stream: str, last: Last) -> None:

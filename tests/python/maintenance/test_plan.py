@@ -158,6 +158,19 @@ def test_what_has_to_stay_is_not_expired(made: Made) -> None:
     assert refused.actions == () and "would drop month_end_2026_10" in refused.refused[0]
 
 
+def test_the_newest_batch_of_a_stream_is_not_forgotten(made: Made) -> None:
+    table = made.table(**OLD)
+    sign = {"icegate.stream": "sales", "icegate.batch": "a1b2:7"}
+    with table.transaction() as txn, txn.update_snapshot(sign).fast_append():
+        pass  # its files don't matter
+    for _ in range(11):
+        write(table, 1.0)
+    assert "newest batch of the stream sales" in planned(made, max_query_hours=0).left[0]
+    with table.transaction() as txn:
+        txn.set_properties({"icegate.stream.sales": "a1b2:7"})
+    assert only(planned(made, max_query_hours=0)).kind == EXPIRE
+
+
 @pytest.mark.parametrize("name", ["release_1", "build_nightly"])
 def test_releases_and_open_builds_are_protected_by_themselves(made: Made, name: str) -> None:
     table = made.table(**OLD, **{"history.expire.max-ref-age-ms": "1"})
