@@ -95,7 +95,7 @@ def status(
         return Shown(_facts(control), _lines(control), code)
     controls = [_control(at, each) for each in find_streams(at.project)]
     rows = [_facts(control) for control in controls]
-    grid = Grid("stream state batch rows errors_waiting release held error at", rows)
+    grid = Grid("stream state batch rows behind errors_waiting release held error at", rows)
     return Shown({"streams": rows}, [grid if rows else "no streams in python_jobs/streams"])
 
 
@@ -111,6 +111,8 @@ def replay_errors(at: Opened, name: Name, wait: Wait = 300) -> Shown:
         control.ask("replay")
         control.wait_for("replay", wait)
         done = control.told().get("replay") or {}
+        if done.get("error"):
+            raise IcegateError(f"cannot replay the errors of {name}", why=done["error"])
     else:
         _log_to_stderr()
         done = Run(at.lake, found, at.project, at.target).replay()
@@ -139,7 +141,7 @@ def _facts(control: Control) -> dict[str, Any]:
         state = "killed"
     rows = told.get("rows") or {}
     facts = {"stream": control.name, "state": state, "rows": sum(rows.values()) or None}
-    kept = ("batch", "errors_waiting", "release", "held", "error", "pid", "at")
+    kept = ("batch", "behind", "errors_waiting", "release", "held", "error", "pid", "at")
     facts |= {key: told.get(key) for key in kept}
     return facts | {"tables": rows, "log": str(control.log)}
 
@@ -151,6 +153,7 @@ def _lines(control: Control) -> list[str | Line]:
     parts = [f"{control.name}: {facts['state']}"]
     parts += [f"batch {facts['batch']}"] if facts["batch"] is not None else []
     parts += [f"{rows:,} rows into {table}" for table, rows in facts["tables"].items()]
+    parts += [f"{facts['behind']:,} records behind in a partition"] if facts["behind"] else []
     parts += [f"release {facts['release']}"] if facts["release"] else []
     lines: list[str | Line] = [" · ".join(parts)]
     if facts["errors_waiting"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import signal
 import threading
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icegate.errors import IcegateError
+from icegate.errors import GateError, IcegateError
 from icegate.explain import explain
 from icegate.gate.store import read_tables
 from icegate.gate.summary import describe
@@ -46,6 +47,7 @@ class Run:
         self.checkpoint = Checkpoint(self.control.folder)
         self.rows: dict[str, int] = {}
         self.stopping = False
+        self._alive_at = time.monotonic()  # when the source answered last
         self._in_batch = threading.Lock()
         self._failed: BaseException | None = None
         self._gate: Gate | None = None
@@ -120,21 +122,13 @@ class Run:
 
         patient = tenacity.Retrying(
             retry=tenacity.retry_if_exception(lambda e: is_away(e) and not self.stopping),
-            stop=tenacity.stop_after_delay(self.stream.give_up_minutes * 60),
+            stop=lambda state: time.monotonic() - self._alive_at > self.stream.give_up_minutes * 60,
             wait=tenacity.wait_exponential(max=30),
             before_sleep=wait,
             sleep=self._sleep,
             reraise=True,
         )
-        while not self.stopping:
-            moved = self._batches
-            try:
-                return patient(self._query, session, once)
-            except Exception as error:
-                if not is_away(error) or self._batches == moved:
-                    raise
-
-    _batches = 0
+        patient(self._query, session, once)
 
     def _sleep(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -160,27 +154,39 @@ class Run:
             query.stop()
 
     def _watch(self, session: SparkSession, query: Any) -> None:
-        published = time.monotonic()
+        published, seen = time.monotonic(), ""
         while True:
             try:
                 ended = query.awaitTermination(POLL_S)
             except Exception as error:  # it has that of the batch as text only
                 raise self._failed or error from error
-            if self.stream.publish and (
-                ended or time.monotonic() - published > self.stream.publish.minutes * 60
-            ):
-                with self._in_batch:
-                    self._publish(session)
-                published = time.monotonic()
-            if self.control.is_asked("replay"):
-                with self._in_batch:
-                    self.control.tell(replay=self._replay(session))
-                self.control.done("replay")
-            if ended:
-                return
-            if self._is_stopped():
+            progress = query.lastProgress
+            if progress and progress["timestamp"] != seen:
+                seen, self._alive_at = progress["timestamp"], time.monotonic()
+                self.control.tell(behind=_behind(progress))
+            ends = ended or self._is_stopped()
+            publishes = self._gate and (ends or time.monotonic() - published > self._every_s)
+            replays = self.control.is_asked("replay")
+            if ends or publishes or replays:
                 with self._in_batch:  # the batch in hand comes to its end
-                    return
+                    if replays:
+                        self._replay_as_asked(session)
+                    if publishes:
+                        self._publish(session)
+                        published = time.monotonic()
+                    if ends:
+                        return
+
+    @property
+    def _every_s(self) -> float:
+        return self.stream.publish.minutes * 60 if self.stream.publish else math.inf
+
+    def _replay_as_asked(self, session: SparkSession) -> None:
+        try:
+            self.control.tell(replay=self._replay(session))
+        except Exception as error:  # the stream itself goes on
+            self.control.tell(replay={"error": explain(error)})
+        self.control.done("replay")
 
     def _is_stopped(self) -> bool:
         self.stopping = self.stopping or self.control.is_asked("stop")
@@ -196,7 +202,7 @@ class Run:
             try:
                 self._write(records, number)
             except BaseException as error:
-                self._failed = error
+                self._failed, self._writer = error, None  # who knows what was committed
                 raise
 
     def _write(self, records: DataFrame, number: int) -> None:
@@ -209,7 +215,6 @@ class Run:
         written = self._the_writer().batch(records, number)
         for table, rows in written.rows.items():
             self.rows[table] = self.rows.get(table, 0) + rows
-        self._batches += 1
         took = time.monotonic() - began
         told = " ".join(f"{table}={rows}" for table, rows in written.rows.items())
         log.info(
@@ -240,7 +245,10 @@ class Run:
 
     def _publish(self, session: SparkSession) -> None:
         assert self._gate is not None
-        outcome = self._gate.publish(session)
+        try:
+            outcome = self._gate.publish(session)
+        except GateError as error:  # others left it no gap: the next time is soon
+            return self.control.tell(held=[str(error)])
         if outcome is None:
             return
         log.info("stream=%s %s", self.stream.name, describe(outcome).strip())
@@ -248,6 +256,14 @@ class Run:
         held += [f"{table}: {why}" for table, why in outcome.blocked.items()]
         told = {"release": outcome.release} if outcome.release else {}
         self.control.tell(held=held, build=outcome.build, **told)
+
+
+def _behind(progress: Any) -> int | None:
+    """Return how many records wait in the partition that has most of them, where that's known."""
+    told = (
+        (source["metrics"] or {}).get("maxOffsetsBehindLatest") for source in progress["sources"]
+    )
+    return max((int(behind) for behind in told if behind), default=None)
 
 
 @contextmanager
