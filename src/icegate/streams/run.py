@@ -23,7 +23,7 @@ from icegate.streams import places, source
 from icegate.streams.checkpoint import Checkpoint
 from icegate.streams.config import Stream
 from icegate.streams.control import POLL_S, Control
-from icegate.streams.faults import is_away, told
+from icegate.streams.faults import goes_on, is_away, told
 from icegate.streams.parse import PARTIAL
 from icegate.streams.publish import Gate, model_ids
 from icegate.streams.write import Writer
@@ -111,7 +111,11 @@ class Run:
 
         def wait(state: tenacity.RetryCallState) -> None:
             assert state.outcome is not None and state.next_action is not None
-            why = explain(state.outcome.exception()).splitlines()[0]  # type: ignore[arg-type]
+            error = state.outcome.exception()
+            assert error is not None
+            if not is_away(error):
+                return
+            why = explain(error).splitlines()[0]
             log.warning(
                 "stream=%s broker=away again_in_s=%.0f %s",
                 self.stream.name,
@@ -121,7 +125,7 @@ class Run:
             self.control.tell(state="waiting for the broker", error=why)
 
         patient = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda e: is_away(e) and not self.stopping),
+            retry=tenacity.retry_if_exception(lambda e: goes_on(e) and not self.stopping),
             stop=lambda state: time.monotonic() - self._alive_at > self.stream.give_up_minutes * 60,
             wait=tenacity.wait_exponential(max=30),
             before_sleep=wait,
@@ -141,7 +145,8 @@ class Run:
         self._failed = None
         records = source.read_records(session, self.stream, self.project)
         writer = records.writeStream.queryName(self.stream.name)
-        writer = writer.option("checkpointLocation", self.checkpoint.folder.as_uri())
+        # No URI: Spark would take its `%20` for a part of the name.
+        writer = writer.option("checkpointLocation", f"file:{self.checkpoint.folder}")
         # With a number of records the source itself waits; Spark only has to ask it often.
         pause = min(1, self.stream.batch.seconds) if self.stream.batch.records else None
         every = pause or self.stream.batch.seconds

@@ -82,7 +82,7 @@ def _folder(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
         options["maxFilesPerTrigger"] = str(stream.batch.max_files)
     if stream.batch.max_mb:
         options["maxBytesPerTrigger"] = f"{stream.batch.max_mb}m"
-    found = session.readStream.format("text").options(**options).load(path.as_uri())
+    found = session.readStream.format("text").options(**options).load(f"file:{path}")
     lines = found.selectExpr(
         "_metadata.file_path as source_topic",
         "0 as source_partition",
