@@ -57,6 +57,8 @@ _WRITE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+FROM_SNAPSHOT = "validate-from-snapshot-id"  # an option: run again as it is, it fails again
+
 KEY = "icegate.write"  # in each snapshot's summary: <process>.<number of the write>
 _STAMP = f"spark.sql.iceberg.snapshot-property.{KEY}"
 _PROCESS = uuid.uuid4().hex[:12]

@@ -24,6 +24,7 @@ class Plan(str, Enum):
     COPY_ON_WRITE = "copy_on_write"
     MERGE_ON_READ = "merge_on_read"
     DELETE_AND_INSERT = "delete_and_insert"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
 
 
 @dataclass(frozen=True)
@@ -118,12 +119,24 @@ def choose(
     if touched is not None and said is None:
         if touched.bytes <= LITTLE:
             return Choice(Plan.COPY_ON_WRITE, "there is little to rewrite")
-        if batch.rows > MUCH * touched.rows:
+        if is_much(batch, touched.rows):
             return Choice(Plan.COPY_ON_WRITE, "so many rows change that delete files cost more")
     why = why_not_split(merge) or ("" if has_branch else "there is no branch")
     if why:
         return Choice(Plan.MERGE_ON_READ, why)
     return Choice(Plan.DELETE_AND_INSERT, "few of the rows change")
+
+
+def may_overwrite(choice: Choice, batch: Batch, touched: Touched | None) -> bool:
+    """Tell whether it's worth a look how many rows the partitions of the batch have."""
+    if choice.plan is not Plan.COPY_ON_WRITE or touched is None or touched.bytes <= LITTLE:
+        return False
+    return is_much(batch, touched.rows)
+
+
+def is_much(batch: Batch, rows: int) -> bool:
+    """Tell whether so many of ``rows`` change that all of them are written anew."""
+    return batch.rows > MUCH * rows
 
 
 def mode_of(plan: Plan) -> dict[str, str]:

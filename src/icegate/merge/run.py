@@ -10,12 +10,14 @@ from icegate.errors import ConfigError, IcegateError
 from icegate.merge import facts, plans, statements
 from icegate.merge.bounds import MOST_VALUES, Bound, bounded, conditions
 from icegate.merge.facts import Batch, Known, Touched
+from icegate.merge.overwrite import Layout, Overwrite
 from icegate.merge.plans import Choice, Plan
-from icegate.tables.layout import as_terms, partition_fields
+from icegate.tables.layout import Transform
 from icegate.tables.merge_plan import DEST, MergePlan
 from icegate.tables.state import quote
 
 PREFIX = f"{DEST}."
+MERGES = (Plan.COPY_ON_WRITE, Plan.MERGE_ON_READ)
 NOTHING = "select 'no row to merge' as said"
 UNEQUAL = ("map<", "variant", "interval", "geo", "collate")  # what `<=>` can't compare, or not all
 
@@ -34,6 +36,9 @@ class Engine(Protocol):
 
     def touched(self, bounds: Sequence[Bound]) -> Touched | None:
         """Return the files of the table within bounds, None where that isn't known."""
+
+    def layout(self, fields: Sequence[Transform]) -> Layout:
+        """Return where a table is that is partitioned by these fields."""
 
     def set_modes(self, modes: dict[str, str]) -> None:
         """See that the table has these properties."""
@@ -65,6 +70,9 @@ class Merge:
         self.merge, self.target, self.source, self.kinds = merge, target, source, kinds
         self.properties = properties
         self.plan = plans.read_plan(merge, properties)
+        on_read = properties.get(plans.MODE) == plans.ON_READ
+        self.merged = Plan.MERGE_ON_READ if on_read else Plan.COPY_ON_WRITE
+        self.whole = Overwrite(merge, target, kinds)
         self.told = self.warning = ""
         if merge.skips:
             self._check_comparable()
@@ -73,6 +81,8 @@ class Merge:
         """Run what comes before the last statement, and return that."""
         if self.plan is Plan.DELETE_AND_INSERT:
             plans.check_split(self.merge, engine.has_branch and engine.has_session)
+        if self.plan is Plan.OVERWRITE_PARTITIONS:
+            self.whole.check(engine)
         if not (engine.has_session and self.merge.keys):
             return self._unlooked(engine)
         held = f"{self.source}__held"
@@ -81,10 +91,10 @@ class Merge:
         if not batch.rows and self.merge.delete_unmatched is None:
             return NOTHING
         touched = engine.touched(batch.bounds) if self.plan is not None else None
-        choice = self._choice(engine, batch, touched)
+        choice = self._choice(engine, held, batch, touched)
         more = conditions(batch.bounds, PREFIX) if self.merge.delete_unmatched is None else []
         known = None
-        if self.merge.skips and choice.plan in (Plan.COPY_ON_WRITE, Plan.DELETE_AND_INSERT):
+        if self.merge.skips and choice.plan not in (Plan.APPEND, Plan.MERGE_ON_READ):
             changed = f"{self.source}__changed"
             sql = statements.changed_rows_sql(self.merge, self.target, held, more)
             engine.hold(changed, sql)
@@ -109,10 +119,10 @@ class Merge:
         if split and touched is not None and touched.files == touched.all_files:
             more = []  # they leave out no file, and each literal is code that Java compiles anew
         is_new = touched is not None and not touched.files
-        trusts = self.merge.is_key_declared and choice.plan is Plan.DELETE_AND_INSERT
-        if split and not (is_new or trusts):
+        trusts = self.merge.is_key_declared and choice.plan is not Plan.APPEND
+        if choice.plan not in MERGES and not (is_new or trusts):
             known = known or self._known(engine, held, batch, more)
-            choice = self._with_known(choice, known)
+            choice = self._with_known(choice, known, engine.has_branch)
         self._tell(choice, batch, touched)
         if self.plan is not None:
             engine.set_modes(plans.mode_of(choice.plan))
@@ -120,6 +130,11 @@ class Merge:
             engine.begin_halves()
             delete = statements.delete_sql(self.merge, self.target, held, more, batch.rows)
             engine.write(delete)
+        if choice.plan is Plan.OVERWRITE_PARTITIONS:
+            if done := self.whole.run(engine, held, batch.rows):
+                return done
+            self.told += "; merged, since another writer changed these partitions meanwhile"
+            engine.set_modes(plans.mode_of(self.merged))
         if choice.plan in (Plan.DELETE_AND_INSERT, Plan.APPEND):
             return statements.insert_sql(self.merge, self.target, held, batch.rows)
         return statements.merge_sql(self.merge, self.target, held, more)
@@ -148,9 +163,7 @@ class Merge:
                 f"{' or '.join(merge.key_names)}. They meet nothing, so each run adds its own; "
                 "filter them out, or set null_safe_keys: true"
             )
-        where = f"partition_by of model {merge.model}"
-        fields = partition_fields(as_terms(merge.config.get("partition_by")), where)
-        listed = {field.column for field in fields}
+        listed = {field.column for field in self.whole.fields}
         bounds = [
             self._listed(engine, held, bound) if bound.column.name.lower() in listed else bound
             for bound in batch.bounds
@@ -162,21 +175,36 @@ class Merge:
         found = [str(row[0]) for row in engine.ask(facts.values_sql(held, bound.column))]
         return replace(bound, values=tuple(found)) if len(found) <= MOST_VALUES else bound
 
-    def _choice(self, engine: Engine, batch: Batch, touched: Touched | None) -> Choice:
+    def _choice(self, engine: Engine, held: str, batch: Batch, touched: Touched | None) -> Choice:
+        if self.plan is None:
+            return Choice(self.merged, "")
+        choice = Choice(self.plan, "merge_plan says so")
         if self.plan is Plan.AUTO:
-            return plans.choose(self.merge, batch, touched, self.properties, engine.has_branch)
-        if self.plan is not None:
-            return Choice(self.plan, "merge_plan says so")
-        on_read = self.properties.get(plans.MODE) == plans.ON_READ
-        plan = Plan.MERGE_ON_READ if on_read else Plan.COPY_ON_WRITE
-        return Choice(plan, "")
+            about = self.merge, batch, touched, self.properties, engine.has_branch
+            choice = plans.choose(*about)
+            if plans.may_overwrite(choice, batch, touched):
+                choice = self._whole(engine, held, batch) or choice
+        if self.plan is Plan.OVERWRITE_PARTITIONS and not self.whole.finds(engine, held):
+            why = "the table has no rows yet, or the batch has those of too many partitions"
+            choice = Choice(self.merged, why)
+        return choice
+
+    def _whole(self, engine: Engine, held: str, batch: Batch) -> Choice | None:
+        """Return the choice to overwrite partitions of which many rows change; None if few do."""
+        if self.whole.why_not() or not self.whole.finds(engine, held):
+            return None
+        rows = self.whole.rows(engine)
+        if not plans.is_much(batch, rows):
+            return None
+        why = f"many of the {rows} rows of their partitions change"
+        return Choice(Plan.OVERWRITE_PARTITIONS, why)
 
     def _known(self, engine: Engine, held: str, batch: Batch, more: list[str]) -> Known:
         matches = statements.matching(self.merge, held, more, batch.rows)
         asked = facts.known_sql(self.target, matches, self.merge.keys)
         return Known(*map(int, engine.ask(asked)[0]))
 
-    def _with_known(self, choice: Choice, known: Known) -> Choice:
+    def _with_known(self, choice: Choice, known: Known, has_branch: bool) -> Choice:
         """Return what is right now that is known how many rows of the table the batch meets."""
         if choice.plan is Plan.APPEND:
             if known.rows and self.plan is Plan.APPEND:
@@ -186,11 +214,12 @@ class Merge:
                     fix="take merge_plan: auto, which appends where no key is known",
                 )
             return choice
-        if not known.rows:
+        if not known.rows and has_branch:
             return Choice(Plan.APPEND, "no row of the table has a key of the batch")
         if known.of_one_key > 1:
             why = "the table itself has a key twice, and a merge updates both rows"
-            return Choice(Plan.MERGE_ON_READ, why)
+            is_split = choice.plan is Plan.DELETE_AND_INSERT
+            return Choice(Plan.MERGE_ON_READ if is_split else self.merged, why)
         return choice
 
     def _tell(self, choice: Choice, batch: Batch, touched: Touched | None) -> None:

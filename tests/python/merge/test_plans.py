@@ -8,7 +8,7 @@ import pytest
 
 from icegate.merge.bounds import LONGEST, Bound, Column, bounded
 from icegate.merge.facts import Batch, Touched, batch_sql, read_batch
-from icegate.merge.plans import Plan, choose, mode_of, why_not_split
+from icegate.merge.plans import Choice, Plan, choose, may_overwrite, mode_of, why_not_split
 from icegate.tables.merge_plan import Columns, MergePlan
 from icegate.tables.state import quote
 
@@ -49,6 +49,20 @@ def test_choices(
 ) -> None:
     choice = choose(merge_of(**config), BATCH, touched, properties, has_branch)
     assert choice.plan is wanted and choice.why
+
+
+@pytest.mark.parametrize(
+    ("plan", "touched", "wanted"),
+    [
+        (Plan.COPY_ON_WRITE, Touched(8, 49, 10**9, 8), True),
+        (Plan.COPY_ON_WRITE, LARGE, False),  # as its properties say, for few rows
+        (Plan.COPY_ON_WRITE, Touched(1, 9, 10**6, 8), False),
+        (Plan.COPY_ON_WRITE, None, False),
+        (Plan.MERGE_ON_READ, Touched(8, 49, 10**9, 8), False),
+    ],
+)
+def test_when_partitions_are_looked_at(plan: Plan, touched: Any, wanted: bool) -> None:
+    assert may_overwrite(Choice(plan, ""), BATCH, touched) is wanted
 
 
 @pytest.mark.parametrize(

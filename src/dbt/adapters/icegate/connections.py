@@ -22,7 +22,7 @@ from dbt.adapters.icegate.credentials import IcegateMethod
 from icegate.errors import IcegateError
 from icegate.explain import explain
 from icegate.hash_key import with_key
-from icegate.retries import Meetings, settled, target
+from icegate.retries import FROM_SNAPSHOT, Meetings, settled, target
 from icegate.session import cancel, start_session
 
 logger = AdapterLogger("Icegate")
@@ -180,7 +180,7 @@ class IcegateConnectionManager(SparkConnectionManager):
     def add_query(self, sql: str, *args: Any, **kwargs: Any) -> Any:
         """Run a statement; a write that meets another writer is run again, until a cancel."""
         run, table = partial(super().add_query, sql, *args, **kwargs), target(sql)
-        if not table:
+        if not table or FROM_SNAPSHOT in sql:
             return run()
         work = getattr(self.get_thread_connection().handle, "work", None)
         sleep = work.cancelled.wait if work else time.sleep

@@ -9,6 +9,7 @@ from icegate.gate import refs
 from icegate.gate.store import edit, read_tables
 from icegate.merge.bounds import Bound
 from icegate.merge.facts import Touched, touched, touched_sql
+from icegate.merge.overwrite import Layout, layout_of, layout_sql
 from icegate.tables.state import literal
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ class MergeEngine:
             return Touched(*map(int, self.ask(touched_sql(str(self.target), bounds))[0]))
         found = read_tables(self.adapter.embedded_lake, [self.name])
         return next((touched(table, self.branch, bounds) for table in found), None)
+
+    def layout(self, fields: Sequence[Any]) -> Layout:
+        if self.adapter.embedded_lake is None:
+            return Layout(*self.ask(layout_sql(str(self.target), fields))[0])
+        found = read_tables(self.adapter.embedded_lake, [self.name])
+        return next((layout_of(t, self.branch, fields) for t in found), Layout(None, False))
 
     def set_modes(self, modes: dict[str, str]) -> None:
         has = self.adapter.tables().state(self.target).properties if modes else {}
