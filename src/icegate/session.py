@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from icegate.class_archive import CONF_DIR, java_options, make_archive
 from icegate.errors import IcegateError, JarsError
 from icegate.hash_key import remember
-from icegate.java import find_java
+from icegate.java import find_java, leave_submitted
 from icegate.locks import alone
 from icegate.settings import JARS, Lake
 
@@ -148,6 +148,7 @@ def stop_session() -> None:
 def _launch(lake: Lake) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    leave_submitted()
     java = find_java(shims=lake.home)
     os.environ["JAVA_HOME"] = str(java.home)
     # Workers would take `python3` from the PATH, which may lack what a model imports.

@@ -146,6 +146,21 @@ def test_a_run_that_is_killed_is_taken_up_by_the_next(folder: Path, home_with_ja
         assert made.catalog.load_table(f"s.{name}").scan().count() == 12
 
 
+@pytest.mark.slow
+def test_by_spark_submit(folder: Path, home_with_jars: Path) -> None:
+    table = Made(lake_of(folder)).table("sick")
+    for _ in range(6):
+        append(table, "a", "b")
+    parse(folder, sick={"maintenance_min_files": 5})
+    submit = Path(sys.executable).with_name("spark-submit")
+    job = Path(__file__).parents[3] / "python_jobs" / "maintain.py"
+    done = subprocess.run([submit, job], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "s.sick rewrite_data_files: done in" in done.stdout and "6 files into 1" in done.stdout
+    # Spark's own log isn't ours, but that of the Spark that maintains is quiet as ever.
+    assert "INFO" not in done.stderr and "ClassNotFound" not in done.stderr
+
+
 @pytest.fixture
 def home_with_jars(folder: Path) -> Path:
     from conftest import make_home
