@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,15 +24,12 @@ class Checkpoint:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "checkpoint"
-        self._was = folder / "was.json"
+        self._was, self._forgotten = folder / "was.json", folder / "forgotten.json"
 
     @property
     def id(self) -> str:
         """The id that Spark gave it, or nothing before the first start."""
-        try:
-            return str(json.loads((self.folder / "metadata").read_text())["id"])
-        except (OSError, ValueError, KeyError):
-            return ""
+        return str((_read(self.folder / "metadata") or {}).get("id", ""))
 
     @property
     def in_hand(self) -> int | None:
@@ -49,18 +47,25 @@ class Checkpoint:
             what = f"the checkpoint of stream {stream.name} doesn't fit it any more"
             raise ConfigError(what, why=problem, fix=_ANEW)
 
+    def forget(self, had: Mapping[str, Last]) -> None:
+        """Begin anew: drop the checkpoint, and take no batch of an earlier one amiss."""
+        ids = {last.checkpoint for last in had.values()} | {self.id, *self._earlier()}
+        self._forgotten.write_text(json.dumps(sorted(ids - {""})))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _earlier(self) -> list[str]:
+        return list(_read(self._forgotten) or [])
+
     def _problem(self, stream: Stream, uuids: Mapping[str, str], had: Mapping[str, Last]) -> str:
+        had = {t: last for t, last in had.items() if last.checkpoint not in self._earlier()}
         if not self.id:
             lost = [f"{table} has batch {last.batch} of it" for table, last in had.items()]
             return f"it's gone from {self.folder}, and {lost[0]}" if lost else ""
         for table, last in had.items():
             if last.checkpoint != self.id:
                 return f"{table} has batch {last.batch} of another checkpoint, {last.checkpoint}"
-        try:
-            was = json.loads(self._was.read_text())
-        except (OSError, ValueError):
-            return ""
-        return _difference(was, _facts(stream, uuids), self._half_done(had))
+        was = _read(self._was)
+        return _difference(was, _facts(stream, uuids), self._half_done(had)) if was else ""
 
     def _half_done(self, had: Mapping[str, Last]) -> str:
         number = self.in_hand
@@ -70,6 +75,14 @@ class Checkpoint:
     def remember(self, stream: Stream, uuids: Mapping[str, str]) -> None:
         """Write down what the stream is."""
         self._was.write_text(json.dumps(_facts(stream, uuids), indent=1))
+
+
+def _read(path: Path) -> Any:
+    """Return what a file of JSON has, None where there is none."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def _facts(stream: Stream, uuids: Mapping[str, str]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import shutil
 import signal
 import threading
 import time
@@ -92,13 +91,12 @@ class Run:
             model_ids(stream, self.project)
         for done in places.make_ready(session, stream):
             log.info("stream=%s %s", stream.name, done)
-        if forget:
-            shutil.rmtree(self.checkpoint.folder, ignore_errors=True)
         tables = [*(route.table for route in stream.routes), places.ERRORS]
         uuids = {t.name: t.metadata["table-uuid"] for t in read_tables(self.lake, tables)}
         had = {t: last for t in tables if (last := places.last_batch(session, t, stream.name))}
-        if not forget:
-            self.checkpoint.check(stream, uuids, had)
+        if forget:
+            self.checkpoint.forget(had)
+        self.checkpoint.check(stream, uuids, had)
         self.checkpoint.remember(stream, uuids)
         if stream.publish:
             self._gate = Gate(self.lake, stream, self.project, self.target)
