@@ -132,10 +132,13 @@ def _find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:
     return path
 
 
-def read_rendered(path: Path, what: str, key: str | None = None) -> Any:
-    """Read a YAML file, or only what is below one key of it, with ``env_var`` as in profiles."""
+def read_rendered(path: Path, what: str, key: str | None = None, typed: bool = True) -> Any:
+    """Read a YAML file, or only what is below one key of it, with ``env_var`` as in profiles.
+
+    Where it isn't ``typed`` a variable's value stays the text that it is, as a password has to.
+    """
     found = _read_yaml(path, what)
-    return _render(found if key is None else found.get(key))
+    return _render(found if key is None else found.get(key), typed)
 
 
 def read_keys(path: Path, what: str) -> list[str]:
@@ -163,19 +166,22 @@ def _env_var(name: str, default: str | None = None) -> str:
     return value
 
 
-def _render(value: Any) -> Any:
+def _render(value: Any, typed: bool = True) -> Any:
     """Render ``env_var`` in every string, and give numbers and booleans their type, as dbt does."""
     if isinstance(value, dict):
-        return {key: _render(inner) for key, inner in value.items()}
+        return {key: _render(inner, typed) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_render(inner) for inner in value]
+        return [_render(inner, typed) for inner in value]
     if not isinstance(value, str) or "{" not in value:
         return value
     jinja = Environment()
     jinja.filters.update(as_number=float, as_bool=lambda text: text.lower() == "true")
+    what = f"cannot render {value!r}"
     try:
-        return yaml.safe_load(jinja.from_string(value).render(env_var=_env_var))
-    except (TemplateError, yaml.YAMLError) as error:
-        raise ConfigError(
-            f"cannot render {value!r}", why=str(error), fix="set the variable"
-        ) from error
+        rendered = jinja.from_string(value).render(env_var=_env_var)
+        return yaml.safe_load(rendered) if typed else rendered
+    except TemplateError as error:
+        raise ConfigError(what, why=str(error), fix="set the variable") from error
+    except yaml.YAMLError:  # which shows the value: it may be a password
+        why = "what comes out can't be read as YAML"
+        raise ConfigError(what, why=why, fix="correct the variable") from None

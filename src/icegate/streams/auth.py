@@ -109,7 +109,7 @@ def load_profile(project: Path, name: str) -> Plaintext | Scram | Mtls | MskIam:
             why=f"{FILE} has: {', '.join(known)}",
             fix=did_you_mean(name, known, "name one of these as `auth`"),
         )
-    given: Any = read_rendered(path, "Kafka profiles", name)
+    given: Any = read_rendered(path, "Kafka profiles", name, typed=False)
     try:
         found: Plaintext | Scram | Mtls | MskIam = TypeAdapter(Profile).validate_python(given)
     except ValidationError as error:

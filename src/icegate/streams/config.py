@@ -50,6 +50,10 @@ def _as_text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool) else str(value)  # as JSON's own text
 
 
+def _as_option(given: Any) -> Any:
+    return _as_text(given) if isinstance(given, (bool, int, float)) else given
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -129,7 +133,7 @@ class Source(_Strict):
     auth: str = "plaintext"
     folder: str | None = None
     starting: Literal["earliest", "latest"] = "earliest"
-    options: dict[str, str] = {}
+    options: dict[str, Annotated[str, BeforeValidator(_as_option)]] = {}
 
     @model_validator(mode="after")
     def _is_one(self) -> Source:
@@ -180,8 +184,10 @@ class Stream(_Strict):
                 raise ValueError(f"two routes go into {table}: put their conditions into one")
         known = {*self.source.topics}
         for route in self.routes:
+            if self.source.folder and route.topic:
+                raise ValueError(f"the route of {route.table} names a topic, and a folder has none")
             for topic in route.topic:
-                if self.source.kafka and topic not in known:
+                if topic not in known:
                     raise ValueError(f"the route of {route.table} names {topic!r}, no topic of it")
         limits = self.batch
         if self.source.folder and (limits.records or limits.max_records):
@@ -216,7 +222,9 @@ def load_stream(project: Path, name: str) -> Stream:
     try:
         return Stream.model_validate({**given, "name": name})
     except ValidationError as error:
-        raise _wrong(error.errors()[0], path) from error
+        # A key that is misspelt first: that one is missing follows from it.
+        wrong = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        raise _wrong(wrong[0], path) from error
 
 
 def _wrong(found: Any, path: Path) -> ConfigError:
@@ -229,7 +237,9 @@ def _wrong(found: Any, path: Path) -> ConfigError:
             fix=did_you_mean(str(found["loc"][-1]), known, f"known: {', '.join(known)}"),
         )
     said = found["msg"].removeprefix("Value error, ")
-    given = f" is {found['input']!r}" if place and not isinstance(found["input"], dict) else ""
+    # An option may be a password.
+    is_shown = not (isinstance(found["input"], dict) or place.startswith("source.options"))
+    given = f" is {found['input']!r}" if place and is_shown else ""
     return ConfigError(
         f"cannot use {path}",
         why=f"{place}{given}: {said}" if place else said,
