@@ -41,8 +41,8 @@ def parsed(
     skipped = "_value is not null" if stream.tombstones == "skip" else "true"
     schema = _schema(path for route in stream.routes for path in route.paths)
     text = records.where(skipped).selectExpr(*KEPT, "cast(_value as string) as _text")
-    # As a list of one: what follows the object would be passed over otherwise.
-    listed = f"from_json(concat('[', _text, ']'), {literal(f'array<{schema}>')}, {_STRICT})"
+    # As the first of two in a list: what follows the object would be passed over otherwise.
+    listed = f"from_json(concat('[', _text, ', {{}}]'), {literal(f'array<{schema}>')}, {_STRICT})"
     read = _held(text, {"_all": listed}).selectExpr("*", "get(_all, 0) as _json")
     rows = {f"_row_{n}": _row(route) for n, route in enumerate(stream.routes)}
     routed = _held(read, {"_route": _route(stream.routes), **rows})
@@ -154,7 +154,7 @@ def _error(stream: Stream, rules: Mapping[str, Sequence[Rule]]) -> str:
     return (
         "case when _value is null then 'it has no value'"
         " when not is_valid_utf8(_text) then 'it is not UTF-8'"
-        " when _json is null or size(_all) > 1 or rtrim(_text) not like '%}' then"
+        " when _json is null or size(_all) <> 2 then"
         " 'it is not one JSON object, or lacks one on the way to a value'"
         " when _route is null then 'no route takes it'"
         f" else {_by_route(stream.routes, wrong)} end"
