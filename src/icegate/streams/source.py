@@ -29,8 +29,18 @@ REDACTED = {"spark.sql.redaction.options.regex": "(?i)url|jaas|keystore|truststo
 
 
 def jars(project: Path, stream: Stream) -> list[str]:
-    """Return the Maven coordinates that a stream's source needs."""
-    if stream.source.kafka is None:
+    """Return the Maven coordinates that a stream's source needs.
+
+    Raises ``ConfigError`` for a folder that isn't there, and for a profile that can't be used.
+    """
+    if stream.source.folder is not None:
+        path = project / stream.source.folder
+        if not path.is_dir():
+            raise ConfigError(
+                f"cannot find the folder of stream {stream.name}",
+                why=f"{path} isn't there",
+                fix="make it, or correct source.folder",
+            )
         return []
     return [KAFKA_JAR, *load_profile(project, stream.source.auth).jars]
 
@@ -71,12 +81,6 @@ def _kafka(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
 def _folder(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
     """Read files whole: only so a line has a number that is the same each time it's read."""
     path = project / str(stream.source.folder)
-    if not path.is_dir():
-        raise ConfigError(
-            f"cannot find the folder of stream {stream.name}",
-            why=f"{path} isn't there",
-            fix="make it, or correct source.folder",
-        )
     options = {"wholetext": "true"} | stream.source.options
     if stream.batch.max_files:
         options["maxFilesPerTrigger"] = str(stream.batch.max_files)
