@@ -16,8 +16,8 @@ from typing import Any
 FIRST = "parse"
 
 
-def tree_cpu() -> float:
-    """Return the CPU seconds of this process and of those below it, which Linux tells."""
+def tree_cpu(root: int | None = None) -> float:
+    """Return the CPU seconds of a process, or of this one, and of those below it: Linux tells."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -28,7 +28,7 @@ def tree_cpu() -> float:
         told = rest.rpartition(")")[2].split()
         parents[int(pid)] = int(told[1])
         ticks[int(pid)] = sum(map(int, told[11:15]))
-    family = {os.getpid()}
+    family = {root or os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
     return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
