@@ -12,7 +12,8 @@ from icegate.streams.config import Stream
 AWAY = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|Retriable\w*|"
     r"NotLeaderOrFollower|LeaderNotAvailable|CoordinatorNotAvailable|BrokerNotAvailable|"
-    r"UnknownTopicOrPartition)Exception|Failed to construct kafka|Broker may not be available"
+    r"UnknownTopicOrPartition)Exception|Failed to construct kafka|Broker may not be available|"
+    r"Cannot fetch record for offset"
 )
 GONE = re.compile(
     r"KAFKA_DATA_LOSS|data may have been lost|OffsetOutOfRange|cannot fetch offset", re.I

@@ -190,6 +190,8 @@ class Writer:
         mine = f"old.stream = {literal(self.stream.name)} and old.replayed_at is null"
         renamed = ", ".join(f"{kept} as {name}" for name, kept in _KEPT.items())
         kept = session.sql(f"select {renamed} from {ERRORS} as old where {mine}")
+        # A stream that was begun anew has kept them a second time.
+        kept = kept.dropDuplicates(["source_topic", "source_partition", "source_offset"])
         # Its rows, not its plan: a view on a plan can't be merged into the table that it reads.
         found = parsed(kept, self.stream, self.rules).localCheckpoint()
         for n, route in enumerate(self.stream.routes):

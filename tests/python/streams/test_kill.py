@@ -177,3 +177,23 @@ def test_many_kills(
     broker.produce(TOPIC, make_events(500, SEED + 1))
     project.run("start", "--once")
     check(project, broker.read(TOPIC), LATER)
+
+
+@pytest.mark.long
+def test_errors_that_are_kept_twice(broker: Broker, projects: Callable[[int], Project]) -> None:
+    """Begun anew, a stream keeps what it can't read again; a replay brings each in once."""
+    project = projects(1_000)
+    project.set_rules(FIRST)
+    broker.topic(TOPIC, 2)
+    broker.produce(TOPIC, make_events(600, SEED))
+    project.run("start", "--once")
+    project.run("start", "--once", "--forget")
+    project.set_rules(LATER)
+    project.run("replay-errors")
+    wanted, found = expect(broker.read(TOPIC), LATER), project.rows(CLICKS, "n")
+    visits = {row[:1] for row in wanted.clicks} - {
+        row[:1] for row in expect(broker.read(TOPIC), FIRST).clicks
+    }
+    assert visits and sorted(visits) == [row for row in found if row in visits]
+    place = ("source_partition", "source_offset")
+    assert project.rows(ORDERS, "id", "amount", "note", *place) == wanted.orders
