@@ -62,7 +62,7 @@ class Writer:
 
     @property
     def tables(self) -> list[str]:
-        """All that a batch may write to, in order."""
+        """All that a batch may write to."""
         return [*(route.table for route in self.stream.routes), ERRORS]
 
     def batch(self, records: DataFrame, number: int) -> Written:
@@ -112,17 +112,20 @@ class Writer:
         return Written({route.table: int(told["all"] - told["bad"])}, int(told["bad"]))
 
     def _table_by_table(self, found: DataFrame, number: int) -> Written:
-        counts = found.selectExpr("_route", "_error is null as good").groupBy("_route", "good")
-        by_route = {(row[0], row[1]): int(row[2]) for row in counts.count().collect()}
-        done = Written(errors=sum(n for (_, good), n in by_route.items() if not good))
+        kinds = "_route", "_error is null as good", "coalesce(_deletes, false) as deletes"
+        counted = found.selectExpr(*kinds).groupBy("_route", "good", "deletes").count()
+        counts = [(row[0], row[1], row[2], int(row[3])) for row in counted.collect()]
+        done = Written(errors=sum(n for _, good, _, n in counts if not good))
+        deletes = any(deletes for _, good, deletes, _ in counts if good)
+        # First of all: a replay that comes before the rest has to know of the deletes.
+        if done.errors or (self.waiting and deletes):
+            self._keep(found, number, done.errors)
         for n, route in enumerate(self.stream.routes):
-            done.rows[route.table] = by_route.get((n, True), 0)
+            done.rows[route.table] = sum(c for at, good, _, c in counts if good and at == n)
             if done.rows[route.table]:
                 rows = rows_of(found, self.stream, n)
                 write = self._merge if route.key else self._append
                 self._once(route.table, number, lambda w=write, r=rows, n=n: w(r, n))  # type: ignore
-        if done.errors or self.waiting:
-            self._keep(found, number, done.errors)
         return done
 
     def _once(self, table: str, number: int, write: Callable[[], None]) -> None:
