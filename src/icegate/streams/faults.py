@@ -54,7 +54,7 @@ def told(stream: Stream, error: BaseException) -> IcegateError:
         )
     if isinstance(error, KeyboardInterrupt):
         return IcegateError(f"stream {stream.name} was cut short", fix=f"start it again{nothing}")
-    what, *more = explain(error).splitlines()
+    what, *more = explain(error).splitlines() or [type(error).__name__]
     why = next((line.strip().removeprefix("why: ") for line in more), "")
     return IcegateError(
         f"stream {stream.name} stopped: {what}",

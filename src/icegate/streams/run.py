@@ -162,7 +162,9 @@ class Run:
             try:
                 ended = query.awaitTermination(POLL_S)
             except Exception as error:  # it has that of the batch as text only
-                raise self._failed or error from error
+                if self._failed or not self.stopping:
+                    raise self._failed or error from error
+                ended = True  # the batch that was to begin is the next start's
             progress = query.lastProgress
             if progress and progress["timestamp"] != seen:
                 seen, self._alive_at = progress["timestamp"], time.monotonic()
@@ -172,6 +174,8 @@ class Run:
             replays = self.control.is_asked("replay")
             if ends or publishes or replays:
                 with self._in_batch:  # the batch in hand comes to its end
+                    if self._failed:  # readers get no part of a batch
+                        continue
                     if replays:
                         self._replay_as_asked(session)
                     if publishes:
@@ -263,9 +267,7 @@ class Run:
 
 def _behind(progress: Any) -> int | None:
     """Return how many records wait in the partition that has most of them, where that's known."""
-    told = (
-        (source["metrics"] or {}).get("maxOffsetsBehindLatest") for source in progress["sources"]
-    )
+    told = ((each["metrics"] or {}).get("maxOffsetsBehindLatest") for each in progress["sources"])
     return max((int(behind) for behind in told if behind), default=None)
 
 

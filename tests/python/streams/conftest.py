@@ -1,15 +1,19 @@
-"""A broker for each test that asks for one; skipped where its jars can't be got."""
+"""A broker for each test that asks for one, skipped where its jars can't be got; a project."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from icegate.errors import JarsError
+from icegate.session import start_session
+from icegate.settings import Lake
 from streams.broker import Broker
 from streams.jars import kafka_jars
+from streams.tills import Tills, new_session
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +28,15 @@ def broker_jars() -> None:
 def broker(tmp_path: Path, broker_jars: None) -> Iterator[Broker]:
     with Broker(tmp_path / "a broker") as started:
         yield started
+
+
+@pytest.fixture
+def tills(tmp_path: Path, lake_copy: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Tills:
+    """A project with a stream of files; a run has a session of its own, on the Spark of all."""
+    monkeypatch.delenv("ICEGATE_RELEASE", raising=False)
+    conf = {"spark.sql.session.timeZone": "UTC"}
+    lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
+    made = Tills(tmp_path / "a project", lake, start_session(lake), gate=True)
+    monkeypatch.setattr("icegate.streams.run.start_session", lambda _: new_session(made))
+    monkeypatch.setattr("icegate.streams.run.stop_session", lambda: None)
+    return made
