@@ -150,7 +150,7 @@ def projects(tmp_path: Path, broker: Broker) -> Callable[[int], Project]:
     return lambda max_records: Project(tmp_path / "a project", broker.address, max_records)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_kill_between_two_commits(
     broker: Broker, projects: Callable[[int], Project], started: list[Process]
 ) -> None:
