@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -154,7 +155,10 @@ def test_by_spark_submit(folder: Path, home_with_jars: Path) -> None:
     parse(folder, sick={"maintenance_min_files": 5})
     submit = Path(sys.executable).with_name("spark-submit")
     job = Path(__file__).parents[3] / "python_jobs" / "maintain.py"
-    done = subprocess.run([submit, job], cwd=folder, capture_output=True, text=True, check=False)
+    # It asks the `python` of the path where Spark is.
+    env = {**os.environ, "PATH": f"{submit.parent}{os.pathsep}{os.environ['PATH']}"}
+    told = {"capture_output": True, "text": True, "check": False}
+    done = subprocess.run([submit, job], cwd=folder, env=env, **told)
     assert done.returncode == 0, done.stderr
     assert "s.sick rewrite_data_files: done in" in done.stdout and "6 files into 1" in done.stdout
     # Spark's own log isn't ours, but that of the Spark that maintains is quiet as ever.
