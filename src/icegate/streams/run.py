@@ -84,7 +84,7 @@ class Run:
 
     def _ready(self, forget: bool) -> SparkSession:
         stream = self.stream
-        session = start_session(_with_jars(self.lake, source.jars(self.project, stream)))
+        session = start_session(with_jars(self.lake, source.jars(self.project, stream)))
         for name, value in (PARTIAL | source.REDACTED).items():
             session.conf.set(name, value)
         if stream.publish:
@@ -290,7 +290,8 @@ def _signals(stop: Any) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _with_jars(lake: Lake, jars: list[str]) -> Lake:
+def with_jars(lake: Lake, jars: list[str]) -> Lake:
+    """Return the lake with jars by Maven coordinate, which Spark gets as it starts."""
     if not jars:
         return lake
     own = lake.spark_conf.get("spark.jars.packages")
