@@ -155,8 +155,9 @@ def test_by_spark_submit(folder: Path, home_with_jars: Path) -> None:
     parse(folder, sick={"maintenance_min_files": 5})
     submit = Path(sys.executable).with_name("spark-submit")
     job = Path(__file__).parents[3] / "python_jobs" / "maintain.py"
-    # It asks the `python` of the path where Spark is.
-    env = {**os.environ, "PATH": f"{submit.parent}{os.pathsep}{os.environ['PATH']}"}
+    # It asks the `python` of the path where Spark is, and takes no name that has a space.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    env["PATH"] = f"{submit.parent}{os.pathsep}{os.environ['PATH']}"
     told = {"capture_output": True, "text": True, "check": False}
     done = subprocess.run([submit, job], cwd=folder, env=env, **told)
     assert done.returncode == 0, done.stderr
