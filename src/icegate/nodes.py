@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from icegate.errors import ConfigError
+
 WRITTEN = ("table", "incremental", "seed", "snapshot", "view")
+
+
+def manifest_path(project: Path) -> Path:
+    """Return where dbt's last command wrote its manifest."""
+    return project / os.environ.get("DBT_TARGET_PATH", "target") / "manifest.json"
+
+
+def read_manifest(project: Path, wanted: str) -> dict[str, Any]:
+    """Return the manifest that dbt's last command wrote, or raise ``ConfigError``."""
+    path = manifest_path(project)
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        return {**found, "nodes": found["nodes"]}
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"cannot find {wanted}",
+            why=f"{path} isn't there, or isn't whole: {error}",
+            fix="make it anew: `dbt compile`, or `dbt parse` where no test is run, or any build",
+        ) from error
 
 
 def gated_tables(nodes: Mapping[str, Any]) -> dict[str, str]:

@@ -51,27 +51,28 @@ def as_sql(
         return _rendered(
             asked, [], ["not judged, since the table isn't there yet"], f"from {table}"
         )
-    branch = gate.build.branch if gate.build else MAIN
-    branch = branch if head(metadata, branch) else MAIN
-    found = _find(metadata, branch, asked)
+    found = _find(metadata, gate.build.branch if gate.build else None, asked)
     for finding in found:
         if finding.status == "not enough history":
             tell(f"not enough history: {name}: {finding.sentence}")
     return _sql(found, asked)
 
 
-def asked_again(sql: str, lake: Lake, points: Mapping[str, Point]) -> str:
-    """Return a test's SQL with the findings of now, or of a build or a release."""
+def asked_again(
+    sql: str, lake: Lake, points: Mapping[str, Point], branch: str | None = None
+) -> str:
+    """Return a test's SQL with the findings of now, of a branch, or of a build or a release."""
 
     def again(match: re.Match[str]) -> str:
         asked = json.loads(match[1])
         metadata = _metadata(lake, asked["table"], "", points.get(asked["table"]))
-        return match[0] if metadata is None else _sql(_find(metadata, MAIN, asked), asked)
+        return match[0] if metadata is None else _sql(_find(metadata, branch, asked), asked)
 
     return OURS.sub(again, sql)
 
 
-def _find(metadata: Metadata, ref: str, asked: Mapping[str, Any]) -> list[Finding]:
+def _find(metadata: Metadata, branch: str | None, asked: Mapping[str, Any]) -> list[Finding]:
+    ref = branch if branch and head(metadata, branch) else MAIN
     name, kinds = asked["table"], set(asked["kinds"])
     settings = Settings(**{k: v for k, v in asked.items() if k not in ("table", "kinds")})
     columns = {field["name"]: field["type"] for field in fields(metadata)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +12,7 @@ from typing import Any
 
 from icegate.errors import ConfigError, did_you_mean
 from icegate.gate.staging import NAMESPACE, staging_name
+from icegate.nodes import read_manifest
 
 ON_SPARK = "scan (spark)"  # how a test is proved when nothing cheaper will do
 
@@ -89,20 +88,6 @@ def not_compiled(test: DataTest) -> ConfigError:
 
 def _matches(test: DataTest, pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in test.known_as)
-
-
-def read_manifest(project: Path, wanted: str) -> dict[str, Any]:
-    """Return the manifest that dbt's last command wrote, or raise ``ConfigError``."""
-    path = project / os.environ.get("DBT_TARGET_PATH", "target") / "manifest.json"
-    try:
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"cannot find {wanted}",
-            why=f"{path} isn't there, or isn't whole: {error}",
-            fix="compile them: `dbt compile`, or any build",
-        ) from error
 
 
 def _tests(manifest: dict[str, Any]) -> Iterator[DataTest]:

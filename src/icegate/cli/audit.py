@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -62,30 +62,14 @@ class _Auditor:
 
     def result(self, test: Any) -> dict[str, Any]:
         """Return what `--json` prints of a test."""
-        from icegate.anomalies.as_test import asked_again
-        from icegate.audits.answer import Left
-        from icegate.audits.tests import ON_SPARK, not_compiled
-        from icegate.explain import explain
+        from icegate.audits.ask import ask
 
-        began, error, proof, tried = time.monotonic(), "", "", list[str]()
-        try:
-            if not test.sql:
-                raise not_compiled(test)
-            sql = asked_again(test.sql, self.lake, self.points)
-            found = self.prover.answer(sql)
-            if isinstance(found, Left):
-                tried, proof = found.tried, ON_SPARK
-                row = self._on_spark(sql)
-                self.prover.learn(found, row[0])
-            else:
-                _, row, proof, tried = found
-            result, failures = test.verdict(row)
-        except Exception as wrong:
-            result, failures, error = "error", None, explain(wrong)
+        told = asdict(ask(test, self.prover, self._on_spark))
         return {
-            **{"test": test.name, "model": test.model, "result": result, "failures": failures},
-            **{"proof": proof, "seconds": round(time.monotonic() - began, 2)},
-            **{"tried": tried, "error": error},
+            "test": test.name,
+            "model": test.model,
+            **told,
+            "seconds": round(told["seconds"], 2),
         }
 
     def _on_spark(self, sql: str) -> Any:

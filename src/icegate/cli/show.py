@@ -121,7 +121,7 @@ def _sample(lake: Lake, name: str, rows: int) -> dict[str, Any]:
 
 def _mask(sample: dict[str, Any], at: Opened, name: str) -> Iterator[str]:
     """Mask the personal data in a sample; yield what there is to say of it."""
-    from icegate.audits.tests import read_manifest
+    from icegate.nodes import read_manifest
     from icegate.pii import masked, of_table
 
     try:

@@ -59,11 +59,8 @@ def start(
 def stop(at: Opened, name: Name, wait: Wait = 300) -> Shown:
     """Let the batch in hand come to its end, and end the stream's process."""
     control = _control(at, name)
-    was_running = control.is_running
-    if was_running:
-        control.ask("stop")
-        control.wait_for("stop", wait)
-    return Shown(_facts(control), _lines(control) if was_running else [f"{name} isn't running"])
+    ran = control.stop(wait)
+    return Shown(_facts(control), _lines(control) if ran else [f"{name} isn't running"])
 
 
 @stream.command()
@@ -73,10 +70,7 @@ def restart(at: Opened, name: Name, wait: Wait = 300) -> Shown:
     from icegate.streams.config import load_stream
 
     load_stream(at.project, name)  # rather than stop what can't be started
-    control = _control(at, name)
-    if control.is_running:
-        control.ask("stop")
-        control.wait_for("stop", wait)
+    _control(at, name).stop(wait)
     return _in_background(at, name, once=False, forget=False)
 
 

@@ -112,8 +112,8 @@ def _is_named(name: str, pattern: str) -> bool:
 
 
 def _landing_tables(project: Path) -> Iterator[LandingTable]:
-    from icegate.audits.tests import read_manifest
     from icegate.landing import landing_table
+    from icegate.nodes import read_manifest
 
     for source in read_manifest(project, "the project's sources")["sources"].values():
         meta = meta_of(source)

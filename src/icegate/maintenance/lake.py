@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -11,12 +9,13 @@ from datetime import datetime
 from pathlib import Path
 
 from icegate.catalog import CatalogEntry, list_relations, read_metadata
-from icegate.errors import CatalogError, ConfigError, TableError
+from icegate.errors import CatalogError, TableError
 from icegate.gate.build import writing_builds
 from icegate.gate.refs import Metadata
 from icegate.maintenance.orphans import Listed
 from icegate.maintenance.plan import Around, TablePlan, plan, ranked
 from icegate.maintenance.policy import Policy, policies_of
+from icegate.nodes import manifest_path, read_manifest
 from icegate.settings import Lake
 
 SOURCES = ("*.sql", "*.py", "*.yml", "*.yaml", "*.csv")
@@ -28,16 +27,8 @@ def read_policies(project: Path) -> tuple[dict[str, Policy], str]:
     Raises ``ConfigError`` where dbt hasn't parsed yet: without policies all tables would have the
     default one, also those that must not be touched.
     """
-    path = project / os.environ.get("DBT_TARGET_PATH", "target") / "manifest.json"
-    try:
-        parsed_at = path.stat().st_mtime
-        nodes = json.loads(path.read_text())["nodes"].values()
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(
-            "cannot tell how the tables are to be maintained",
-            why=f"{path} isn't there, or isn't whole: {error}",
-            fix="parse the project: `dbt parse`, or any build",
-        ) from error
+    nodes = read_manifest(project, "the tables' policies")["nodes"].values()
+    parsed_at = manifest_path(project).stat().st_mtime
     folders = [project / "models", project / "snapshots", project / "seeds"]
     files = [project / "dbt_project.yml"]
     files += [file for folder in folders for kind in SOURCES for file in folder.rglob(kind)]

@@ -66,6 +66,14 @@ class Control:
         """Say that it's done."""
         (self.folder / what).unlink(missing_ok=True)
 
+    def stop(self, wait_s: float) -> bool:
+        """Have the process end after the batch in hand; tell whether there was one."""
+        was_running = self.is_running
+        if was_running:
+            self.ask("stop")
+            self.wait_for("stop", wait_s)
+        return was_running
+
     def wait_for(self, what: str, wait_s: float) -> None:
         """Wait until the process did what was asked, or has ended."""
         deadline = time.monotonic() + wait_s

@@ -25,18 +25,18 @@ UNTOLD = re.compile(r'IterableOps\.map\(.*"scala\.Option\.get\(\)" is null')
 
 def is_away(error: BaseException) -> bool:
     """Tell whether only the broker is away: to wait may help."""
-    said = whole_text(error) + str(error)
+    said = _said(error)
     return bool(AWAY.search(said)) and not GONE.search(said)
 
 
 def goes_on(error: BaseException) -> bool:
     """Tell whether a query that failed is to be started again."""
-    return is_away(error) or bool(UNTOLD.search(whole_text(error) + str(error)))
+    return is_away(error) or bool(UNTOLD.search(_said(error)))
 
 
 def told(stream: Stream, error: BaseException) -> IcegateError:
     """Return an error as one that says what becomes of the stream, and what to do."""
-    said = whole_text(error) + str(error)
+    said = _said(error)
     nothing = "; what it had begun is written whole at the next start, and nothing twice"
     if GONE.search(said):
         return IcegateError(
@@ -61,3 +61,7 @@ def told(stream: Stream, error: BaseException) -> IcegateError:
         why=why,
         fix=f"mend that, and start it again{nothing}",
     )
+
+
+def _said(error: BaseException) -> str:
+    return whole_text(error) + str(error)

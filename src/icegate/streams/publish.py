@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from icegate.audits.answer import Left, Prover
-from icegate.audits.tests import ON_SPARK, DataTest, read_manifest, read_tests
+from icegate.audits.answer import Prover
+from icegate.audits.ask import ask
+from icegate.audits.tests import read_tests
 from icegate.errors import ConfigError
-from icegate.explain import explain
 from icegate.gate import refs
 from icegate.gate.build import Build, hold_alive
 from icegate.gate.decision import Outcome, Request
@@ -22,6 +21,7 @@ from icegate.gate.publish import finish
 from icegate.gate.quarantine import Rule, Wanted, fails_by_one_row, kind_of, rules_of
 from icegate.gate.report import Node, Report, TestRun
 from icegate.gate.store import edit, read_tables
+from icegate.nodes import read_manifest
 from icegate.settings import Lake
 from icegate.streams.config import Stream
 
@@ -37,11 +37,12 @@ class Gate:
     While tests fail the stream goes on, on the same branch, and readers have what they had.
     """
 
-    def __init__(self, lake: Lake, stream: Stream, project: Path, target: str) -> None:
+    def __init__(
+        self, lake: Lake, stream: Stream, project: Path, target: str, models: Models
+    ) -> None:
         self.lake, self.stream, self.project, self.target = lake, stream, project, target
-        self.tables = [route.table for route in stream.routes]
+        self.models, self.tables = models, [*models.ids]
         self._held = ExitStack()
-        self.rules = {t: [*_rules(project, id)] for t, id in model_ids(stream, project).items()}
         self.build = self._begin(self._open_build())
         self._tested: dict[str, int | None] = {}  # where the branches were when they were tested
 
@@ -101,59 +102,43 @@ class Gate:
     def _nodes(self) -> dict[str, Node]:
         return {
             id: Node(id=id, name=table.partition(".")[2], status="success", table=table)
-            for table, id in model_ids(self.stream, self.project).items()
+            for table, id in self.models.ids.items()
         }
 
     def _test(self, session: SparkSession) -> Iterator[TestRun]:
-        ids, prover = model_ids(self.stream, self.project), Prover(self.lake)
+        prover = Prover(self.lake)
         for test in read_tests(self.project, []):
-            if test.model in ids:
-                yield self._run(test, ids[test.model], prover, session)
+            node = self.models.ids.get(test.model)
+            if not node:
+                continue
+            told = ask(test, prover, lambda sql: session.sql(sql).first(), self.build.branch)
+            if told.error:
+                log.error("test=%s error=%s", test.name, told.error)
+            yield TestRun(
+                id=test.name,
+                name=test.name,
+                nodes=(node,),
+                status=told.result,
+                attached=node,
+                blocks=test.severity == "error",
+                failures=told.failures,
+                proof=told.proof,
+                seconds=told.seconds,
+            )
         prover.save()
 
-    def _run(self, test: DataTest, node: str, prover: Prover, session: SparkSession) -> TestRun:
-        began, proof, failures = time.monotonic(), "", None
-        try:
-            found = prover.answer(test.sql, self.build.branch)
-            if isinstance(found, Left):
-                proof = ON_SPARK
-                status, failures = test.verdict(session.sql(test.sql).collect()[0])
-            else:
-                proof = found.proof
-                status, failures = test.verdict(found.row)
-        except Exception as error:
-            status = "error"
-            log.error("test=%s error=%s", test.name, explain(error))
-        return TestRun(
-            id=test.name,
-            name=test.name,
-            nodes=(node,),
-            status=status,
-            attached=node,
-            blocks=test.severity == "error",
-            failures=failures,
-            proof=proof,
-            seconds=round(time.monotonic() - began, 3),
-        )
+
+class Models(NamedTuple):
+    """The models that have a stream's tables: their unique ids, and what takes rows away."""
+
+    ids: dict[str, str]  # by table
+    rules: dict[str, list[Rule]]  # by table
 
 
-def _rules(project: Path, model: str) -> Iterator[Rule]:
-    """Yield the rules of a model's tests by which its config `quarantine` takes rows away."""
-    nodes = read_manifest(project, "the tests of the stream's tables")["nodes"]
-    wanted = Wanted.of(nodes[model]["name"], nodes[model]["config"])
-    for node in nodes.values():
-        if node.get("attached_node") != model or not node.get("test_metadata"):
-            continue
-        kind = kind_of(node["test_metadata"]["name"], node["depends_on"]["macros"])
-        if kind in wanted.types and fails_by_one_row(node["config"]):
-            kwargs, where = node["test_metadata"]["kwargs"], node["config"].get("where")
-            yield from rules_of(node["name"], kind, kwargs, where)
+def read_models(stream: Stream, project: Path) -> Models:
+    """Read them from the manifest.
 
-
-def model_ids(stream: Stream, project: Path) -> dict[str, str]:
-    """Return the unique ids of the models that have a stream's tables, by table.
-
-    Raises ``ConfigError`` where there is none: no test would know the table.
+    Raises ``ConfigError`` where a table has none: no test would know it.
     """
     nodes = read_manifest(project, "the tests of the stream's tables")["nodes"]
     known = {
@@ -169,4 +154,17 @@ def model_ids(stream: Stream, project: Path) -> dict[str, str]:
                 fix="make one that selects no rows, as models/bronze/commerce/raw_sales.sql does, "
                 "or take out `publish` to write to main",
             )
-    return {route.table: known[route.table] for route in stream.routes}
+    ids = {route.table: known[route.table] for route in stream.routes}
+    return Models(ids, {table: [*_rules(nodes, id)] for table, id in ids.items()})
+
+
+def _rules(nodes: Mapping[str, Any], model: str) -> Iterator[Rule]:
+    """Yield the rules of a model's tests by which its config `quarantine` takes rows away."""
+    wanted = Wanted.of(nodes[model]["name"], nodes[model]["config"])
+    for node in nodes.values():
+        if node.get("attached_node") != model or not node.get("test_metadata"):
+            continue
+        kind = kind_of(node["test_metadata"]["name"], node["depends_on"]["macros"])
+        if kind in wanted.types and fails_by_one_row(node["config"]):
+            kwargs, where = node["test_metadata"]["kwargs"], node["config"].get("where")
+            yield from rules_of(node["name"], kind, kwargs, where)

@@ -24,7 +24,7 @@ from icegate.streams.config import Stream
 from icegate.streams.control import POLL_S, Control
 from icegate.streams.faults import goes_on, is_away, told
 from icegate.streams.parse import PARTIAL
-from icegate.streams.publish import Gate, model_ids
+from icegate.streams.publish import Gate, read_models
 from icegate.streams.write import Writer
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ class Run:
         session = start_session(with_jars(self.lake, source.jars(self.project, stream)))
         for name, value in (PARTIAL | source.REDACTED).items():
             session.conf.set(name, value)
-        if stream.publish:
-            model_ids(stream, self.project)
+        models = read_models(stream, self.project) if stream.publish else None
         for done in places.make_ready(session, stream):
             log.info("stream=%s %s", stream.name, done)
         tables = [*(route.table for route in stream.routes), places.ERRORS]
@@ -98,8 +97,8 @@ class Run:
             self.checkpoint.forget(had)
         self.checkpoint.check(stream, uuids, had)
         self.checkpoint.remember(stream, uuids)
-        if stream.publish:
-            self._gate = Gate(self.lake, stream, self.project, self.target)
+        if models:
+            self._gate = Gate(self.lake, stream, self.project, self.target, models)
             self._gate.enter(session)
         return session
 
@@ -238,7 +237,7 @@ class Run:
 
     def _the_writer(self) -> Writer:
         if self._writer is None or self._writer.checkpoint != self.checkpoint.id:
-            rules = self._gate.rules if self._gate else {}
+            rules = self._gate.models.rules if self._gate else {}
             self._writer = Writer(self.lake, self.stream, self.checkpoint.id, rules)
         return self._writer
 

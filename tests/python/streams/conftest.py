@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from icegate.errors import JarsError
 from icegate.session import start_session
 from icegate.settings import Lake
 from streams.broker import Broker
+from streams.commanded import Commanded
 from streams.jars import kafka_jars
 from streams.tills import Tills, new_session
 
@@ -40,3 +43,11 @@ def tills(tmp_path: Path, lake_copy: Path, spark: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr("icegate.streams.run.start_session", lambda _: new_session(made))
     monkeypatch.setattr("icegate.streams.run.stop_session", lambda: None)
     return made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Commanded]:
+    made = Commanded(tmp_path / "a project")
+    yield made
+    if made.control.is_running:
+        os.kill(made.control.told()["pid"], signal.SIGKILL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,6 @@ import pytest
 from streams.commanded import STREAM, Commanded
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Commanded]:
-    made = Commanded(tmp_path / "a project")
-    yield made
-    if made.control.is_running:
-        os.kill(made.control.told()["pid"], signal.SIGKILL)
 
 
 def test_before_it_was_ever_started(project: Commanded) -> None:

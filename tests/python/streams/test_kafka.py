@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +29,6 @@ PROFILES = {
     },
 }
 ROUTE = {"table": "t.first", "columns": {"id": "int"}}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Commanded]:
-    made = Commanded(tmp_path / "a project")
-    yield made
-    if made.control.is_running:
-        os.kill(made.control.told()["pid"], signal.SIGKILL)
 
 
 def write(project: Commanded, address: str, **keys: Any) -> None:
