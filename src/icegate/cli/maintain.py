@@ -47,15 +47,15 @@ def maintain(
         return _planned(plans, note)
     with lease(at.lake):
         plans = of_lake.plan_lake(at.lake, chosen, policies, now, orphans=orphans, keep=True)
-        budget = verify, max_gb, max_minutes
-        done = [*_carry_out(at, plans, *budget)] if any(each.actions for each in plans) else []
+        how = {"verify": verify, "max_gb": max_gb, "max_minutes": max_minutes}
+        done = [*_carry_out(at, plans, how)] if any(each.actions for each in plans) else []
     bad = any(each.outcome == FAILED for each in done) or any(each.refused for each in plans)
     facts = {"tables": [_facts(each) for each in plans], "done": [_done(each) for each in done]}
     blocks: list[str | Line | Grid] = [] if done else ["nothing to do"]
     return Shown(facts, [*blocks, *_notes(plans)], int(bad), [note] if note else [])
 
 
-def _carry_out(at: Opened, plans: list[TablePlan], *how: Any) -> Iterator[Done]:
+def _carry_out(at: Opened, plans: list[TablePlan], how: dict[str, Any]) -> Iterator[Done]:
     """Yield what became of each call; told at once, since one can take minutes."""
     from icegate.cli.output import print_line
     from icegate.connect import local_endpoint
@@ -68,7 +68,7 @@ def _carry_out(at: Opened, plans: list[TablePlan], *how: Any) -> Iterator[Done]:
     def sql(text: str) -> list[dict[str, Any]]:
         return [row.asDict() for row in session.sql(text).collect()]
 
-    for each in Run(at.lake, sql, *how).carry_out(plans):
+    for each in Run(at.lake, sql, session=session, **how).carry_out(plans):
         if not at.as_json:
             took = f" in {each.seconds:.1f} s" if each.seconds else ""
             action = each.action

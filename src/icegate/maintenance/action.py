@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from icegate.gate.refs import Metadata
 from icegate.health.limits import Limits
@@ -12,6 +13,14 @@ from icegate.tables.state import literal, quote
 
 COMPACT, DELETES = "rewrite_data_files", "rewrite_position_delete_files"
 MANIFESTS, EXPIRE, ORPHANS = "rewrite_manifests", "expire_snapshots", "remove_orphan_files"
+
+
+class Expiry(NamedTuple):
+    """Which snapshots go: those from before a time (ms since 1970), but for the newest ones."""
+
+    older_than_ms: int
+    retain_last: int
+    removed: int  # how many files all snapshots removed: no more than these can go
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class Action:
     rewrites: int = 0
     saves: int = 0
     files: tuple[str, ...] = ()  # of orphans: which ones
+    expiry: Expiry | None = None
 
     @property
     def worth(self) -> float:

@@ -15,7 +15,7 @@ from icegate.health.limits import MIB, limits_of
 from icegate.health.reasons import many
 from icegate.health.snapshots import expired, expired_refs
 from icegate.health.table import Health, look
-from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, ORPHANS, Action, Work
+from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, ORPHANS, Action, Expiry, Work
 from icegate.maintenance.compaction import HOUR_MS, plan_files
 from icegate.maintenance.policy import SERVICES, Policy
 from icegate.streams.places import only_in
@@ -133,7 +133,8 @@ def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
     elif sharing:
         work.left.append(f"snapshots: {', '.join(sharing)} may need their files")
     else:
-        since = datetime.fromtimestamp((work.now_ms - age_ms) / 1000, timezone.utc)
+        older_ms = work.now_ms - age_ms
+        since = datetime.fromtimestamp(older_ms / 1000, timezone.utc)
         arguments = {
             "older_than": f"timestamp '{since:%Y-%m-%d %H:%M:%S.%f} UTC'",
             "retain_last": str(limits.snapshots),
@@ -141,7 +142,15 @@ def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
         }
         kept = len(work.metadata["snapshots"]) - len(gone)
         why = f"{many(len(gone), 'snapshot')} can go, {kept:,} left"
-        work.actions.append(Action(work.table, EXPIRE, why, arguments=arguments))
+        expiry = Expiry(older_ms, limits.snapshots, _removed(work.metadata))
+        work.actions.append(Action(work.table, EXPIRE, why, arguments=arguments, expiry=expiry))
+
+
+def _removed(metadata: Metadata) -> int:
+    """Return how many files the snapshots of a table removed; what stays may have removed most."""
+    summaries = [snapshot.get("summary") or {} for snapshot in metadata["snapshots"]]
+    names = "deleted-data-files", "removed-delete-files"
+    return sum(int(summary.get(name) or 0) for summary in summaries for name in names)
 
 
 def _leave_to_service(work: Work) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icegate.catalog import local_path
 from icegate.errors import CatalogError, IcegateError, TableError
@@ -19,11 +19,15 @@ from icegate.health.reasons import many, size
 from icegate.locks import held_alone
 from icegate.maintenance.action import COMPACT, DELETES, EXPIRE, MANIFESTS, Action, quoted
 from icegate.maintenance.compaction import GIB
+from icegate.maintenance.expiry import expire, fits
 from icegate.maintenance.orphans import views
 from icegate.maintenance.plan import TablePlan
 from icegate.retries import CONFLICT, kind_of
 from icegate.settings import Lake
 from icegate.tables.metadata import history, total
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Rows = Sequence[Mapping[str, Any]]
 Sql = Callable[[str], Rows]  # runs a statement, and returns its rows by column
@@ -58,6 +62,7 @@ class Run:
     verify: bool = False
     max_gb: float | None = None
     max_minutes: float | None = None
+    session: SparkSession | None = None  # where there is one in this process
     rewritten: int = 0
     began: float = field(default_factory=time.monotonic)
 
@@ -129,11 +134,19 @@ class Run:
             rows = self._verified(action)
         elif action.files:
             rows = [row for view in views(action.files) for row in self._orphans(view, action)]
+        elif action.expiry and fits(self.session, action.expiry):
+            rows = []
+            expire(self.session, action.table, action.expiry)
         else:
             rows = self.sql(action.call())
             if rows and rows[0].get("failed_data_files_count"):
                 rows = self._whole(action)
-        check_rows(before.metadata, self._table(action.table).metadata, action.table)
+        after = self._table(action.table).metadata
+        check_rows(before.metadata, after, action.table)
+        if action.kind == EXPIRE:
+            gone = {s["snapshot-id"] for s in before.metadata["snapshots"]}
+            gone -= {s["snapshot-id"] for s in after["snapshots"]}
+            return f"{many(len(gone), 'snapshot')} expired"
         return _told(action, rows)
 
     def _orphans(self, view: str, action: Action) -> Rows:
@@ -231,9 +244,6 @@ def _told(action: Action, rows: Rows) -> str:
     if action.files:
         return f"{many(len(rows), 'file')} deleted"
     row = rows[0]
-    if action.kind == EXPIRE:
-        data = sum(int(row[name]) for name in row if name.endswith("_files_count"))
-        return f"{many(data, 'file')} deleted"
     counted, noun = REWRITTEN[action.kind]
     old, new = (row[f"{done}_{counted}_count"] for done in ("rewritten", "added"))
     return f"{many(old, noun)} into {new:,}"

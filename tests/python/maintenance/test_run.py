@@ -19,6 +19,8 @@ from icegate.gate.publish import in_a_gap
 from icegate.gate.refs import head, open_branch, release
 from icegate.gate.store import Step, StoredTable, move
 from icegate.health.table import Health, look
+from icegate.health.unreferenced import references
+from icegate.maintenance import expiry
 from icegate.maintenance.lake import plan_lake
 from icegate.maintenance.plan import TablePlan
 from icegate.maintenance.policy import Policy
@@ -161,18 +163,44 @@ def test_delete_files_for_data_that_is_gone(sick: Sick) -> None:
     assert files and files.dangling == 0 and sick.all() == rows
 
 
-def test_expiry_frees_files_and_keeps_what_is_tagged(sick: Sick) -> None:
+def on_disk(sick: Sick) -> set[str]:
+    folder = local_path(sick.metadata()["location"])
+    return {str(p) for p in folder.rglob("*") if p.suffix in (".parquet", ".puffin", ".avro")}
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("by", ["the procedure", "the session", "the session for few"])
+def test_expiry_frees_files_and_keeps_what_is_tagged(
+    sick: Sick, by: str, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = "'history.expire.max-snapshot-age-ms' = '1'"
-    sick.table(properties=f"{SMALL}, {old}")
+    sick.table(properties=f"{SMALL}, {old}, 'format-version' = '{version}'")
     sick.fill(files=4)
     sick.project.rows("alter table {s}.t create tag release_1")
     tagged = sick.all(at="version as of 'release_1'")
     sick.fill(files=4)
+    sick.project.rows("delete from {s}.t where id = 7")
     assert outcomes(sick.run(policies={"t": Policy(min_files=5)})) == [("rewrite_data_files", DONE)]
-    kinds = outcomes(sick.run(policies={"t": Policy(max_query_hours=0, min_snapshots=2)}))
-    assert kinds == [("expire_snapshots", DONE)]
-    assert sick.all(at="version as of 'release_1'") == tagged
+    rows, before, asked = sick.all(), len(sick.metadata()["snapshots"]), []
+    if by == "the session for few":
+        monkeypatch.setattr(expiry, "MOST_FILES", 8)  # and one file of deletes goes, too
+
+    def sql(text: str) -> Any:
+        asked.append(text)
+        return sick.sql(text)
+
+    session = None if by == "the procedure" else sick.project.spark
+    policies = {"t": Policy(max_query_hours=0, min_snapshots=2)}
+    done = sick.run(sql, policies, session=session)
+    assert outcomes(done) == [("expire_snapshots", DONE)]
+    assert done[0].said == f"{before - 2} snapshots expired"
+    assert bool(asked) == (by != "the session")
+    assert sick.all(at="version as of 'release_1'") == tagged and sick.all() == rows
     assert len(sick.metadata()["snapshots"]) == 2
+    entry = next(e for e in list_relations(sick.lake, sick.schema) if e.name == "t")
+    assert on_disk(sick) == references(entry) & on_disk(sick)
+    kept = [path for path in on_disk(sick) if path.endswith("parquet")]
+    assert len(kept) == 4 + 1  # what is tagged, and what was compacted
 
 
 def test_manifests_are_written_together(sick: Sick) -> None:

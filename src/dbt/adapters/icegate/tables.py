@@ -197,8 +197,8 @@ class Tables:
         """Maintain tables as the policies of ``nodes`` say."""
         from icegate.maintenance.in_dbt import in_dbt  # with what the command line needs
 
-        on_spark = partial(self.adapter.execute, fetch=True)
-        in_dbt(self.adapter.embedded_lake, nodes, on_spark, select, max_gb, logger.info)
+        run, session = partial(self.adapter.execute, fetch=True), self.adapter.batches().session()
+        in_dbt(self.adapter.embedded_lake, nodes, run, select, max_gb, logger.info, session)
 
     def check_format(self, model: str, file_format: str) -> None:
         """Raise for a file format in a catalog that makes Iceberg tables of everything."""
