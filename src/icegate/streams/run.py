@@ -56,6 +56,8 @@ class Run:
         """Run until it's stopped, or with ``once`` until all is read that is there now."""
         with self._running(forget) as session:
             self._retrying(session, once)
+            if self._writer:
+                self._writer.copy()
             self.control.tell(state="done" if once and not self.stopping else "stopped")
 
     def replay(self) -> dict[str, int]:
@@ -221,13 +223,12 @@ class Run:
         written = self._the_writer().batch(records, number)
         for table, rows in written.rows.items():
             self.rows[table] = self.rows.get(table, 0) + rows
-        took = time.monotonic() - began
         told = " ".join(f"{table}={rows}" for table, rows in written.rows.items())
         log.info(
             "stream=%s batch=%d seconds=%.1f errors=%d %s",
             self.stream.name,
             number,
-            took,
+            time.monotonic() - began,
             written.errors,
             told,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from icegate.tables.state import literal, quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+COPY_S = 600
 ROWS = "icegate_stream_rows"
 SAME_PLACE = "old.source_topic = new.source_topic and old.source_partition = new.source_partition"
 # A key that moved to another partition has offsets that can't be compared.
@@ -58,6 +61,7 @@ class Writer:
         self.met = Meetings()
         self.waiting = 0
         self._last: dict[str, int] | None = None  # by table
+        self._uncopied, self._copied_at = set[str](), -math.inf
         self._session: Any = None  # of the batch: its writes are signed
 
     @property
@@ -105,7 +109,8 @@ class Writer:
             seen, expr("count(*)").alias("all"), expr("count(_error)").alias("bad")
         )
         route = self.stream.routes[0]
-        self._once(route.table, number, lambda: self._append(rows_of(counted, self.stream, 0), 0))
+        rows = rows_of(counted, self.stream, 0)
+        self._once(route.table, number, lambda: self._append(rows, 0), is_all=True)
         told = seen.get
         if told["bad"]:
             self._keep(found, number, int(told["bad"]))
@@ -128,14 +133,30 @@ class Writer:
                 self._once(route.table, number, lambda w=write, r=rows, n=n: w(r, n))  # type: ignore
         return done
 
-    def _once(self, table: str, number: int, write: Callable[[], None]) -> None:
+    def _once(
+        self, table: str, number: int, write: Callable[[], None], is_all: bool = False
+    ) -> None:
+        """Write a batch to a table that lacks it; where that ``is_all``, no copy need be made."""
         assert self._last is not None
         if self._last.get(table, -1) < number:
             write()
         # Also of one that was written before: its process may have ended before this line.
-        last = Last(self.checkpoint, number)
-        places.remember(self._session, table, self.stream.name, last)
         self._last[table] = number
+        self._uncopied.add(table)
+        if not is_all or time.monotonic() > self._copied_at + COPY_S:
+            self.copy()
+
+    def copy(self) -> None:
+        """Copy which batch tables had last to where no expiry takes it away.
+
+        A commit of its own: where Spark's note of a batch comes right after its only commit, it is
+        made now and then, and at the end.
+        """
+        for table in self._uncopied:
+            last = Last(self.checkpoint, (self._last or {})[table])
+            places.remember(self._session, table, self.stream.name, last)
+        self._uncopied.clear()
+        self._copied_at = time.monotonic()
 
     def _append(self, rows: DataFrame, number: int, where: str = "") -> None:
         route = self.stream.routes[number]

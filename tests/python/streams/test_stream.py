@@ -72,6 +72,25 @@ def test_the_property_is_enough_when_all_old_snapshots_are_gone(tills: Tills) ->
     assert tills.read("clicks", "id") == [1, 99]
 
 
+@pytest.mark.parametrize("pause_s", [600, -1])
+def test_one_table_has_its_copy_now_and_then_and_at_the_end(
+    tills: Tills, monkeypatch: pytest.MonkeyPatch, pause_s: int
+) -> None:
+    monkeypatch.setattr("icegate.streams.write.COPY_S", pause_s)
+    tills.stream(tills.route("clicks", "id int"))
+    for n in range(4):
+        tills.drop({"id": n})
+    tills.once()
+    found = tills.metadata("clicks")
+    (copy,) = [v for name, v in found["properties"].items() if name == "icegate.stream.tills"]
+    assert copy == found["snapshots"][-1]["summary"]["icegate.batch"] and copy.endswith(":3")
+    copies = 2 if pause_s > 0 else 4
+    assert len(found["metadata-log"]) == 4 + copies  # and the table, which is no older one
+    tills.once()
+    assert tills.metadata("clicks") == found
+    assert tills.read("clicks", "id") == [0, 1, 2, 3]
+
+
 def test_newer_wins_by_line_in_a_file_and_by_time_between_files(tills: Tills) -> None:
     tills.stream(orders(tills), batch={"seconds": 1, "max_files": 1})
     tills.drop(put("c", 1, 1), put("c", 2, 1), put("c", 3, 1), put("c", 4, 1), hour=10)
