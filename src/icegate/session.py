@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from icegate.class_archive import CONF_DIR, java_options, make_archive
 from icegate.errors import IcegateError, JarsError
+from icegate.explain import explain
 from icegate.hash_key import remember
 from icegate.java import find_java, leave_submitted
 from icegate.locks import alone
@@ -164,7 +165,9 @@ def _launch(lake: Lake) -> SparkSession:
     except Exception as error:
         if not found_jars(lake):
             raise _no_jars() from error
-        raise
+        fix = "correct the target's `memory` or `spark_conf`; what Java itself said is above"
+        why = explain(error).splitlines()[0]
+        raise IcegateError("Spark can't start", why=why, fix=fix) from error
     if not found_jars(lake):
         raise _no_jars()
     return session
@@ -206,12 +209,7 @@ def found_jars(lake: Lake) -> list[Path]:
 
 def start_conf(lake: Lake) -> dict[str, str]:
     """Return all that a new Spark is started with."""
-    return {
-        **_launch_conf(lake),
-        **catalog_conf(lake),
-        **session_conf(lake),
-        **_class_path(lake),
-    }
+    return {**_launch_conf(lake), **catalog_conf(lake), **session_conf(lake), **_class_path(lake)}
 
 
 def _class_path(lake: Lake) -> dict[str, str]:

@@ -43,6 +43,25 @@ def test_a_wrong_value_in_the_profile(project: DbtProject) -> None:
     assert not run.ok and "memory: 'lots'" in run.text and "docs/profiles.md" in run.text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("memory", "said"), [("lots", "memory: 'lots'"), ("100m", "Spark can't start")]
+)
+def test_what_is_wrong_at_the_start_comes_without_a_traceback(
+    project: DbtProject, memory: str, said: str
+) -> None:
+    project.write("models/m.sql", TABLE)
+    retarget(project, memory=memory)
+    command = [sys.executable, "-m", "dbt.cli.main", "run"]
+    environment = {**os.environ, "DBT_PROFILES_DIR": str(project.folder)}
+    done = subprocess.run(
+        command, cwd=project.folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2, done.stdout
+    assert said in done.stdout and "fix: correct" in done.stdout
+    assert 'File "' not in done.stdout
+
+
 def test_an_unknown_method(project: DbtProject) -> None:
     retarget(project, method="sesion")
     run = project.dbt("run")

@@ -101,6 +101,7 @@ class IcegateCredentials(SparkCredentials):
             return super()._connection_keys()
         return "method", "schema", "catalog", "home", "warehouse", "memory", "cores", "ansi"
 
+    @as_dbt_error()
     def lake(self, project_root: Path) -> Lake:
         """Return the embedded lake that this target means, for a project in ``project_root``."""
         target = {f.name: getattr(self, f.name) for f in fields(self)}
