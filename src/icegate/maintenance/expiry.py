@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from icegate.maintenance.action import Expiry, quoted
+from icegate.session import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,16 +17,14 @@ if TYPE_CHECKING:
 MOST_FILES = 500_000  # of which the paths, of some hundred bytes each, are held in memory
 
 
-def fits(session: SparkSession | None, expiry: Expiry | None) -> bool:
+def fits(session: SparkSession | None, expiry: Expiry) -> bool:
     """Tell whether a session's own process can expire: over Connect there is none."""
-    java = getattr(session, "_jvm", None)
-    return java is not None and expiry is not None and expiry.removed <= MOST_FILES
+    return session is not None and not is_remote(session) and expiry.removed <= MOST_FILES
 
 
 def expire(session: Any, table: str, expiry: Expiry) -> None:
     """Expire snapshots of `schema.table`, and delete the files that only they had."""
     spark = session._jvm.org.apache.iceberg.spark.Spark3Util
     found = spark.loadIcebergTable(session._jsparkSession, quoted(table))
-    found.refresh()
     work = found.expireSnapshots().expireOlderThan(expiry.older_than_ms)
     work.retainLast(expiry.retain_last).commit()
