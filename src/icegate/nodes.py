@@ -23,8 +23,10 @@ def read_manifest(project: Path, wanted: str) -> dict[str, Any]:
     path = manifest_path(project)
     try:
         found: dict[str, Any] = json.loads(path.read_text())
-        return {**found, "nodes": found["nodes"]}
-    except (OSError, ValueError, KeyError) as error:
+        if "nodes" not in found:
+            raise ValueError("it has no nodes")
+        return found
+    except (OSError, ValueError) as error:
         raise ConfigError(
             f"cannot find {wanted}",
             why=f"{path} isn't there, or isn't whole: {error}",

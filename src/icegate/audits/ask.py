@@ -14,7 +14,7 @@ from icegate.explain import explain
 
 
 @dataclass
-class Verdict:
+class Result:
     """What became of a test: pass, warn, fail or error, and how that was found."""
 
     result: str = "error"
@@ -27,12 +27,12 @@ class Verdict:
 
 def ask(
     test: DataTest, prover: Prover, on_spark: Callable[[str], Any], branch: str | None = None
-) -> Verdict:
+) -> Result:
     """Ask a test's question; ``on_spark`` runs a query and returns its first row.
 
-    ``branch`` is where the writes of a running build go. What goes wrong is in the verdict.
+    ``branch`` is where the writes of a running build go. What goes wrong is in the result.
     """
-    began, told = time.monotonic(), Verdict()
+    began, told = time.monotonic(), Result()
     try:
         if not test.sql:
             raise not_compiled(test)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 from icegate.gate.refs import Metadata
@@ -21,6 +22,16 @@ class Expiry(NamedTuple):
     older_than_ms: int
     retain_last: int
     removed: int  # how many files all snapshots removed: no more than these can go
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The same for the procedure."""
+        since = datetime.fromtimestamp(self.older_than_ms / 1000, timezone.utc)
+        return {
+            "older_than": f"timestamp '{since:%Y-%m-%d %H:%M:%S.%f} UTC'",
+            "retain_last": str(self.retain_last),
+            "stream_results": "true",
+        }
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import NamedTuple
 
 from icegate.catalog import CatalogEntry
@@ -133,17 +133,11 @@ def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
     elif sharing:
         work.left.append(f"snapshots: {', '.join(sharing)} may need their files")
     else:
-        older_ms = work.now_ms - age_ms
-        since = datetime.fromtimestamp(older_ms / 1000, timezone.utc)
-        arguments = {
-            "older_than": f"timestamp '{since:%Y-%m-%d %H:%M:%S.%f} UTC'",
-            "retain_last": str(limits.snapshots),
-            "stream_results": "true",
-        }
         kept = len(work.metadata["snapshots"]) - len(gone)
         why = f"{many(len(gone), 'snapshot')} can go, {kept:,} left"
-        expiry = Expiry(older_ms, limits.snapshots, _removed(work.metadata))
-        work.actions.append(Action(work.table, EXPIRE, why, arguments=arguments, expiry=expiry))
+        expiry = Expiry(work.now_ms - age_ms, limits.snapshots, _removed(work.metadata))
+        action = Action(work.table, EXPIRE, why, arguments=expiry.arguments, expiry=expiry)
+        work.actions.append(action)
 
 
 def _removed(metadata: Metadata) -> int:

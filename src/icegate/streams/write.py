@@ -61,7 +61,7 @@ class Writer:
         self.met = Meetings()
         self.waiting = 0
         self._last: dict[str, int] | None = None  # by table
-        self._uncopied, self._copied_at = set[str](), -math.inf
+        self._uncopied, self._copied_at = dict[str, int](), -math.inf
         self._session: Any = None  # of the batch: its writes are signed
 
     @property
@@ -141,8 +141,7 @@ class Writer:
         if self._last.get(table, -1) < number:
             write()
         # Also of one that was written before: its process may have ended before this line.
-        self._last[table] = number
-        self._uncopied.add(table)
+        self._last[table] = self._uncopied[table] = number
         if not is_all or time.monotonic() > self._copied_at + COPY_S:
             self.copy()
 
@@ -152,8 +151,8 @@ class Writer:
         A commit of its own: where Spark's note of a batch comes right after its only commit, it is
         made now and then, and at the end.
         """
-        for table in self._uncopied:
-            last = Last(self.checkpoint, (self._last or {})[table])
+        for table, number in self._uncopied.items():
+            last = Last(self.checkpoint, number)
             places.remember(self._session, table, self.stream.name, last)
         self._uncopied.clear()
         self._copied_at = time.monotonic()
