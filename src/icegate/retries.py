@@ -42,7 +42,11 @@ OVERLAP, APPENDED, REWRITTEN, BUSY = "overlap", "appended", "rewritten", "busy"
 HOW = (
     (OVERLAP, r"records matching (?:true|\[\])[:,]"),
     (APPENDED, r"Found conflicting files"),
-    (REWRITTEN, r"conflicting delete|replaced data file|[Mm]issing .*files|concurrently"),
+    (
+        REWRITTEN,
+        r"conflicting delete|replaced data file|[Mm]issing .*files|concurrently"
+        r"|current snapshot changed",
+    ),
 )
 
 SAID = (CONFLICTING, r"Cannot determine history", *(pattern for _, pattern in HOW))

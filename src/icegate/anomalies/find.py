@@ -125,7 +125,9 @@ def _bounds(look: Look, field: dict[str, Any]) -> Iterator[Finding]:
         series = _series(look, value)
         # A value that never changed is a limit.
         is_limit = len({bound for _, bound in series[:-1]}) == 1
-        how = {"share": 0 if is_limit else 0.5, "least": 1 if of_time else 0, "sides": (side,)}
+        # A date is known to the day: of two loads at one time, one may be later by up to a day.
+        least = 2 if field["type"] == "date" else 1 if of_time else 0
+        how = {"share": 0 if is_limit else 0.5, "least": least, "sides": (side,)}
         unit = "days" if of_time else ""
         say = partial(words.bound, name, unit=unit)
         yield look.judge("bounds", series, say, unit, column=name, **how)

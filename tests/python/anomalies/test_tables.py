@@ -217,6 +217,16 @@ def test_columns_that_changed(table: Table) -> None:
     assert table.unusual() == []
 
 
+def test_a_date_is_known_to_the_day(spark: Any, lake: Lake) -> None:
+    table = Table(spark, lake)
+    for _ in range(8):
+        table.batch(100, hours=0)
+    table.batch(100, hours=24)
+    assert ("bounds", "sold_on") not in [(f.kind, f.column) for f in table.unusual()]
+    table.batch(100, hours=72)
+    assert ("bounds", "sold_on") in [(f.kind, f.column) for f in table.unusual()]
+
+
 def test_a_long_column_that_was_an_int_has_bounds(spark: Any, lake: Lake) -> None:
     table = Table(spark, lake)
     spark.sql(f"create or replace table {table} (n int, d float) using iceberg")

@@ -25,6 +25,8 @@ CONFLICTS = f"({ICEBERG}.ValidationException) Found conflicting files that can c
     [
         (CONFLICTS, CONFLICT),  # as Connect says it
         (f"Error running query: {ICEBERG}.CommitFailedException: metadata moved", CONFLICT),
+        (f"{ICEBERG}.ValidationException: Cannot remove dangling deletes: current snapshot changed "
+         "from 1 to 2", CONFLICT),  # files were compacted, and another writer came
         (f"{ICEBERG}.CommitStateUnknownException: lost", LOST),
         (f"{ICEBERG}.CommitStateUnknownException: {ICEBERG}.CommitFailedException", LOST),
         ("org.apache.iceberg.jdbc.UncheckedSQLException: Unknown failure", LOST),
@@ -35,7 +37,7 @@ CONFLICTS = f"({ICEBERG}.ValidationException) Found conflicting files that can c
         ("ValidationException: of another library", OTHER),
         ("[DIVIDE_BY_ZERO] Division by zero", OTHER),
     ],
-)
+)  # fmt: skip
 def test_an_error_is_a_conflict_a_lost_reply_or_neither(said: str, kind: str) -> None:
     assert kind_of(RuntimeError(said)) == kind
     wrapped = ValueError("for people")
