@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits \
+.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits fuzz-history \
 	lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -71,6 +71,9 @@ torture: $(installed) ## kill builds in all ways while readers poll main; ARGS="
 
 fuzz-audits: $(installed) ## compare audits with stock tests on Spark, in 5,000 random cases
 	ICEGATE_FUZZ_CASES=$${ICEGATE_FUZZ_CASES:-5000} $(python) -m pytest -s -m long tests/python/audits $(ARGS)
+
+fuzz-history: $(installed) ## compare what changed between versions with a naive program, in 1,000 histories
+	ICEGATE_FUZZ_HISTORIES=$${ICEGATE_FUZZ_HISTORIES:-1000} $(python) -m pytest -s -m long tests/python/history $(ARGS)
 
 lint: lint-python lint-types lint-sql lint-yaml ## check style and types of all that is committed
 

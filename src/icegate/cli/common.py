@@ -210,6 +210,17 @@ def find_entry(entries: Sequence[CatalogEntry], name: str, catalog: str) -> Cata
     raise unknown_table(name, entries)
 
 
+def personal(at: Opened, table: str) -> tuple[dict[str, str], list[str]]:
+    """Return the kind of personal data in columns of `schema.table`, and what to say of it."""
+    from icegate.nodes import read_manifest
+    from icegate.pii import of_table
+
+    try:
+        return of_table(read_manifest(at.project, "what is personal data"), table), []
+    except ConfigError:
+        return {}, ["nothing is masked: what is personal data isn't known before `dbt parse`"]
+
+
 def unknown_table(name: str, entries: Sequence[CatalogEntry]) -> ConfigError:
     """Make the error for a name that the catalog lacks."""
     what = f"cannot find table {name!r}"

@@ -13,6 +13,7 @@ from icegate.cli.build import build
 from icegate.cli.doctor import doctor
 from icegate.cli.gate import diff, eject, plan, status
 from icegate.cli.health import health
+from icegate.cli.history import history
 from icegate.cli.init import init
 from icegate.cli.maintain import maintain
 from icegate.cli.notify import notify
@@ -55,7 +56,7 @@ def _icegate(
 ) -> None: ...
 
 
-VIEWS = (tables, show, health, sql, audit, status, plan, diff, report, look, notify)
+VIEWS = (tables, show, history, health, sql, audit, status, plan, diff, report, look, notify)
 for command in (init, doctor, *VIEWS, maintain, eject, wait):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from icegate.cli.common import Grid, Line, Opened, Shown, find_entry, on_lake
-from icegate.errors import ConfigError, IcegateError
+from icegate.cli.common import Grid, Line, Opened, Shown, find_entry, on_lake, personal
+from icegate.errors import IcegateError
 from icegate.gate.refs import MAIN, head
 from icegate.tables.layout import as_terms, partition_fields, sort_fields
 from icegate.tables.metadata import columns, moment, view_version
@@ -121,14 +121,10 @@ def _sample(lake: Lake, name: str, rows: int) -> dict[str, Any]:
 
 def _mask(sample: dict[str, Any], at: Opened, name: str) -> Iterator[str]:
     """Mask the personal data in a sample; yield what there is to say of it."""
-    from icegate.nodes import read_manifest
-    from icegate.pii import masked, of_table
+    from icegate.pii import masked
 
-    try:
-        found = of_table(read_manifest(at.project, "what is personal data"), name)
-    except ConfigError:
-        yield "nothing is masked: what is personal data isn't known before `dbt parse`"
-        return
+    found, notes = personal(at, name)
+    yield from notes
     kinds = {column: found.get(column.lower()) for column in sample["columns"]}
     sample["masked"] = [column for column, kind in kinds.items() if kind]
     sample["rows"] = [

@@ -21,13 +21,13 @@ from icegate.gate import refs, staging, views
 from icegate.gate.build import Build, check_name, hold_alive, is_own_name
 from icegate.gate.decision import Request
 from icegate.gate.guard import guarding
-from icegate.gate.history import snapshot_in_release
 from icegate.gate.ledger import warm_up
 from icegate.gate.publish import discard, earlier_build, finish, record
 from icegate.gate.report import Report, merge, report_of
 from icegate.gate.store import edit
 from icegate.gate.summary import describe, errors_of
 from icegate.gate.writes import writing
+from icegate.history.reads import Source
 from icegate.locks import loading
 from icegate.nodes import gated_tables
 from icegate.public import Personal
@@ -130,15 +130,18 @@ class Gate:
             edit(self.adapter.embedded_lake, table, lambda old: refs.open_branch(old, branch))
 
     @as_dbt_error()
-    def as_of(self, relation: Any, release: int) -> str:
-        """Return the SQL that reads a table as a release had it."""
-        lake = self.adapter.embedded_lake
-        check_target(lake)
-        table = f"{relation.schema}.{relation.identifier}"
-        snapshot = snapshot_in_release(lake, table, int(release))
-        if snapshot is None:  # its first rows came with a later one
-            return f"(select * from {table} where false)"
-        return f"{table} version as of {snapshot}"
+    def as_of(self, relation: Any, asked: dict[str, Any]) -> str:
+        """Return the SQL that reads a table as it was."""
+        return self._source(relation).as_of(asked)
+
+    @as_dbt_error()
+    def changes(self, relation: Any, since: Any, until: Any, key: Any) -> str:
+        """Return the SQL that reads what changed between two versions of a table."""
+        return self._source(relation).changes(since, until, key)
+
+    def _source(self, relation: Any) -> Source:
+        name, branch = f"{relation.schema}.{relation.identifier}", getattr(self.build, "branch", "")
+        return Source(self.adapter.embedded_lake, name, str(relation), branch)
 
     def replaced(self, model: dict[str, Any], relation: Any, existing: Any) -> Any:
         """Return the table whose rows a build replaces, if there is one.

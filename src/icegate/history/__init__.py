@@ -1,0 +1,1 @@
+"""What a table was, and what changed between two of its versions."""

@@ -1,0 +1,76 @@
+"""What models say of a table's past, in a build behind the gate and without it."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import DbtProject
+
+from gate.gated import GatedProject
+
+CHANGED = "select * from {{ changes_between(ref('orders'), %s, key='id') }} as c"
+
+
+def test_a_model_reads_what_a_build_behind_the_gate_changes(gated: GatedProject) -> None:
+    gated.values("orders", 10, 20, 30)
+    gated.model("changed", CHANGED % "'release_1'")
+    gated.model("opening", "select * from {{ as_of(ref('orders'), tag='release_1') }}")
+    assert gated.dbt("run", "--select", "orders").ok
+    # The newer version is what this build has written, which readers don't see before its tests.
+    gated.values("orders", 10, 25)
+    gated.tests(orders={"amount": ["not_null"]})
+    assert gated.dbt("build").ok
+    assert gated.seen("opening") == [(1, 10), (2, 20), (3, 30)]
+    assert gated.seen("changed") == [
+        ("delete", 3, 30),
+        ("update_after", 2, 25),
+        ("update_before", 2, 20),
+    ]
+
+
+def test_a_model_reads_what_a_clone_of_its_table_changes(gated: GatedProject) -> None:
+    gated.values("orders", 10, 20)
+    gated.model("changed", CHANGED % "'release_1'")
+    gated.model("opening", "select * from {{ as_of(ref('orders'), release=1) }}")
+    assert gated.dbt("run", "--select", "orders").ok
+    # A new column can't be on a branch, so the table is built beside.
+    gated.model("orders", "select 1 as id, 10 as amount, 'new' as note")
+    assert gated.dbt("build").ok
+    assert gated.seen("opening") == [(1, 10), (2, 20)]
+    assert gated.seen("changed") == [
+        ("delete", 2, 20, None),
+        ("update_after", 1, 10, "new"),
+        ("update_before", 1, 10, None),
+    ]
+
+
+def test_a_rejected_build_leaves_what_changed_unpublished(gated: GatedProject) -> None:
+    gated.values("orders", 10)
+    gated.tests(orders={"amount": ["not_null"]})
+    gated.model("changed", CHANGED % "'release_1'")
+    assert gated.dbt("run", "--select", "orders").ok
+    gated.values("orders", None)
+    assert not gated.dbt("build").ok
+    assert "changed" not in gated.tables()
+    assert gated.seen("orders") == [(1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        (CHANGED % "'relaese_1'", "has no tag or branch of this name"),
+        (CHANGED.replace("'id'", "'idd'") % "'now'", "it has no column 'idd'"),
+        ("select * from {{ as_of(ref('orders'), tag='now', snapshot=1) }}", "takes one thing"),
+        ("select * from {{ as_of(ref('seen'), tag='now') }}", "a view has no versions"),
+    ],
+)
+def test_a_model_that_asks_wrongly_says_so(project: DbtProject, sql: str, why: str) -> None:
+    config = "{{ config(materialized='table') }}"
+    project.write("models/orders.sql", f"{config} select 1 as id")
+    project.write("models/seen.sql", "{{ config(materialized='view') }} select 1 as id")
+    assert project.dbt("run").ok
+    project.spark.sql(f"alter table {project.schema}.orders create tag now")
+    project.write("models/asked.sql", f"-- depends_on: {{{{ ref('seen') }}}}\n{config} {sql}")
+    run = project.dbt("run", "--select", "asked")
+    assert not run.ok
+    assert why in run.text
+    assert "fix: " in run.text
