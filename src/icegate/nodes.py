@@ -10,7 +10,7 @@ from typing import Any
 
 from icegate.errors import ConfigError
 
-WRITTEN = ("table", "incremental", "seed", "snapshot", "view")
+WRITTEN = ("table", "incremental", "history", "seed", "snapshot", "view")
 
 
 def manifest_path(project: Path) -> Path:

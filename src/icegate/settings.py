@@ -53,6 +53,16 @@ class Lake(BaseModel):
         return self.home / "catalog.db"
 
     @property
+    def has_own_catalog(self) -> bool:
+        """Tell whether its tables are in its own catalog file: `spark_conf` may name another."""
+        own = f"spark.sql.catalog.{self.catalog}"
+        return not any(
+            name == "spark.sql.defaultCatalog"
+            or (name.startswith(own) and not name.startswith(f"{own}.table-"))
+            for name in self.spark_conf
+        )
+
+    @property
     def ivy(self) -> Path:
         """Where Spark's Ivy keeps the jars that it resolved."""
         return self.home / "ivy"

@@ -20,6 +20,7 @@ HALVES = "icegate.merging"  # a property: which branch was where before the dele
 BRANCH_PREFIX = "build_"
 TAG_PREFIX = "release_"
 HELD_MS = 7 * 24 * 3600 * 1000
+FOR_EVER_MS = 2**63 - 1
 
 Metadata = dict[str, Any]
 
@@ -198,6 +199,26 @@ def without_refs(metadata: Metadata, names: Collection[str]) -> Metadata:
     """Return the metadata without these branches and tags; their snapshots expire later."""
     refs = metadata.get("refs") or {}
     return {**metadata, "refs": {name: ref for name, ref in refs.items() if name not in names}}
+
+
+def keep(metadata: Metadata, tag: str, snapshot_id: int) -> Metadata:
+    """Return the metadata with a tag, for ever, on a snapshot that it has."""
+    wanted = {"snapshot-id": snapshot_id, "type": "tag", "max-ref-age-ms": FOR_EVER_MS}
+    refs = metadata.get("refs") or {}
+    if refs.get(tag) == wanted or snapshot(metadata, snapshot_id) is None:
+        return metadata
+    return {**metadata, "refs": {**refs, tag: wanted}}
+
+
+def oldest_kept(metadata: Metadata, prefix: str) -> tuple[str, int] | None:
+    """Return the tag of that prefix on the oldest snapshot, and when that was made, in ms."""
+    found = (
+        (at["timestamp-ms"], name)
+        for name, ref in (metadata.get("refs") or {}).items()
+        if name.startswith(prefix) and (at := snapshot(metadata, ref["snapshot-id"]))
+    )
+    at_ms, name = min(found, default=(0, ""))
+    return (name, at_ms) if name else None
 
 
 def next_metadata(metadata: Metadata, location: str) -> Metadata:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from icegate.gate.decision import Held, Outcome
+from icegate.gate.report import Report
 
 SHOWN = 10
 
@@ -10,6 +11,14 @@ SHOWN = 10
 def describe(outcome: Outcome) -> str:
     """Return the block: one line that says all, and below it each table that waits."""
     return "\n".join(["", _headline(outcome), *_details(outcome)])
+
+
+def rehearsed(option: str, report: Report) -> str:
+    """Return the line that ends a rehearsal."""
+    built = [node.table for node in report.nodes.values() if node.status == "success"]
+    text = f"\nrehearsal ({option}): {len(built) - built.count(None)} built and dropped again"
+    straight = f" · {built.count(None)} not gated, so written" if None in built else ""
+    return f"{text}, nothing published{straight}"
 
 
 def _headline(outcome: Outcome) -> str:

@@ -10,7 +10,7 @@ from icegate.errors import ConfigError, did_you_mean
 from icegate.gate.refs import Metadata, set_schema
 from icegate.health.files import Part
 from icegate.history.scope import Files, Scope, scope
-from icegate.history.versions import Version
+from icegate.history.versions import Version, renames_partitions
 from icegate.maintenance.predicate import partition_sql
 from icegate.tables.metadata import ancestry, type_name
 from icegate.tables.state import literal, quote
@@ -20,22 +20,30 @@ if TYPE_CHECKING:
 
 CHANGE = "change_type"
 INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
-IS_OLD = "icegate_is_old"  # a column of the rows that are compared
+# Columns of the rows that are compared; the second is of rows that were written anew as they were.
+IS_OLD, IS_CARRIED = "icegate_is_old", "icegate_is_carried"
 MOST_FILES = 1000  # that a query names
 MOST_PARTS = 200  # likewise; their predicates are a tree
 
-NOT_UNIQUE = "the key of changes_between names more than one row: "
+NOT_UNIQUE = "the key names more than one row: "
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What to compare: a table as SQL names it, two versions, the columns that name a row."""
+    """What to compare: a table as SQL names it, two versions, the columns that name a row.
+
+    ``shown`` are the columns that are returned, those of the newer version if none are given.
+    In format 3 rows of the newer version that last changed up to the sequence number ``carried``
+    needn't be compared: they were the same before.
+    """
 
     table: str
     metadata: Metadata
     old: Version
     new: Version
     key: Sequence[str]
+    shown: Sequence[dict[str, Any]] = ()
+    carried: int | None = None
 
     def sql(self, io: FileIO) -> str:
         """Return a query in brackets of all changed rows, with the columns of the newer version.
@@ -44,40 +52,32 @@ class Changes:
         DELETE. Columns are the same by field id: one that was renamed is no change, one that is
         new had its initial default. Raises ``ConfigError`` for a key that can't name rows.
         """
-        self._check()
-        ids = self.old.snapshot_id, self.new.snapshot_id
-        found = scope(self.metadata, *ids, io, self.table)
-        sides = [*self._sides(found)]
+        self.check()
+        names = [field["name"] for field in self._fields]
+        if CHANGE in map(str.lower, names):
+            raise ConfigError(
+                f"cannot tell the changes of {self.table}",
+                why=f"it has a column {CHANGE}, the name of the one that tells what changed",
+                fix="rename that column",
+            )
+        sides = self.sides(io)
         if not sides:
             return self._none()
-        keys = ", ".join(quote(name) for name in self.key)
-        columns = ", ".join(quote(field["name"]) for field in self._fields)
-        rows = f"\n{' ' * 8}union all\n".join(sides)
         return (
-            f"(\n    select inline({self._told()})\n    from (\n"
-            f"        select count_if({IS_OLD}) as olds, count_if(not {IS_OLD}) as news,\n"
-            f"            first(row) filter (where {IS_OLD}) as old,\n"
-            f"            first(row) filter (where not {IS_OLD}) as new\n"
-            f"        from (select {keys}, {IS_OLD}, struct({columns}) as row from (\n{rows}\n"
-            f"        ))\n        group by {keys}\n    )\n"
-            f"    where olds <> news or olds > 1 or not ({self._same()})\n)"
+            f"(\n    select inline({self._told()})\n    from {grouped(sides, self.key, names)}\n"
+            f"    where {differs(self._fields)}\n)"
         )
 
     @property
-    def _fields(self) -> list[dict[str, Any]]:
-        return self.new.fields(self.metadata)
+    def _fields(self) -> Sequence[dict[str, Any]]:
+        return self.shown or self.new.fields(self.metadata)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ``ConfigError`` for a key that can't name the rows of both versions."""
         what = f"cannot tell the changes of {self.table}"
         names = [field["name"] for field in self._fields]
         if not self.key:
             raise ConfigError(what, why="no key was given", fix="name the columns of its key")
-        if CHANGE in (name.lower() for name in names):
-            raise ConfigError(
-                what,
-                why=f"it has a column {CHANGE}, the name of the one that tells what changed",
-                fix="rename that column",
-            )
         before = {field["id"] for field in self.old.fields(self.metadata)}
         for name in self.key:
             found = next((f for f in self._fields if f["name"] == name), None)
@@ -103,10 +103,8 @@ class Changes:
             f"named_struct('{CHANGE}', '{kind}', {self._of(row)})"
             for kind, row in ((INSERT, "new"), (BEFORE, "old"), (AFTER, "new"), (DELETE, "old"))
         )
-        key = ", ".join(f"coalesce(old, new).{quote(name)}" for name in self.key)
         return (
-            "case\n        when olds > 1 or news > 1"
-            f" then raise_error({literal(NOT_UNIQUE)} || to_json(struct({key})))\n"
+            f"case\n        when olds > 1 or news > 1 then {not_unique(self.key)}\n"
             f"        when olds = 0 then array({insert})\n"
             f"        when news = 0 then array({delete})\n"
             f"        else array({before}, {after}) end"
@@ -116,18 +114,15 @@ class Changes:
         names = (field["name"] for field in self._fields)
         return ", ".join(f"{literal(name)}, {row}.{quote(name)}" for name in names)
 
-    def _same(self) -> str:
-        """Return whether a key has the same values in both; Spark can't compare maps."""
-        told = []
-        for field in self._fields:
-            sides = [f"{row}.{quote(field['name'])}" for row in ("old", "new")]
-            if not _is_comparable(field["type"]):
-                sides = [f"to_json(struct({side}))" for side in sides]
-            told.append(" <=> ".join(sides))
-        return " and ".join(told)
+    def sides(self, io: FileIO, more: str = "") -> list[str]:
+        """Return the queries of rows that may be gone, and of those that may have come.
 
-    def _sides(self, found: Scope) -> Iterable[str]:
-        """Yield the rows that may be gone, and those that may have come."""
+        ``more`` are other columns, as SQL that begins with a comma.
+        """
+        ids = self.old.snapshot_id, self.new.snapshot_id
+        return [*self._sides(scope(self.metadata, *ids, io, self.table), more)]
+
+    def _sides(self, found: Scope, more: str) -> Iterable[str]:
         wide = self._wide(found)
         for version, other, mine, others in (
             (self.old, self.new, found.gone, found.come),
@@ -144,10 +139,16 @@ class Changes:
                 where = self._partitions(version, wide)
             yield (
                 f"        select {', '.join(self._columns(version))},"
-                f" {str(version is self.old).lower()} as {IS_OLD}\n"
+                f" {str(version is self.old).lower()} as {IS_OLD},"
+                f" {self._is_carried(version)} as {IS_CARRIED}{more}\n"
                 f"        from {self.table} version as of {version.snapshot_id}"
                 f"{where and f'{chr(10)}        where {where}'}"
             )
+
+    def _is_carried(self, version: Version) -> str:
+        if version is self.old or self.carried is None:
+            return "false"
+        return f"coalesce(_last_updated_sequence_number <= {self.carried}, false)"
 
     def _wide(self, found: Scope) -> list[Part] | None:
         """Return in which partitions all rows are compared, [] for everywhere.
@@ -170,7 +171,7 @@ class Changes:
         They have where a column was dropped, and one goes back to before that.
         """
         had = {field["id"] for field in self.old.fields(self.metadata)}
-        if all(field["id"] in had for field in self._fields):
+        if all(field["id"] in had for field in self.new.fields(self.metadata)):
             return False
         before = ancestry(self.metadata, self.new.snapshot_id)
         return all(snapshot["snapshot-id"] != self.old.snapshot_id for snapshot in before)
@@ -191,6 +192,8 @@ class Changes:
 
     def _partitions(self, version: Version, parts: Iterable[Part]) -> str:
         """Return the predicate of partitions; nothing where it's long or can't be said."""
+        if renames_partitions(self.metadata, version):
+            return ""
         known = {(part.spec_id, part.values): part for part in parts}
         metadata = set_schema(self.metadata, version.schema_id)
         few = len(known) <= MOST_PARTS
@@ -198,9 +201,54 @@ class Changes:
         return f"({' or '.join(f'({text})' for text in said)})" if said and all(said) else ""
 
     def _columns(self, version: Version) -> Iterable[str]:
-        """Yield the columns of the newer version as a version has them."""
+        """Yield the columns that are shown as a version has them.
+
+        One that the newer version lacks has its default in both: that isn't looked at.
+        """
         had = {field["id"]: field for field in version.fields(self.metadata)}
+        if self.shown:
+            known = {field["id"] for field in self.new.fields(self.metadata)}
+            had = {id: field for id, field in had.items() if id in known}
         return (f"{_field('', had, field)} as {quote(field['name'])}" for field in self._fields)
+
+
+def grouped(sides: Sequence[str], key: Sequence[str], names: Sequence[str], step: str = "") -> str:
+    """Return a query in brackets with a row for each key, and each value of the column ``step``:
+    how many rows it had before and has after, and one of each.
+    """
+    keys = ", ".join([*map(quote, key), *[step] * bool(step)])
+    columns = ", ".join(map(quote, names))
+    rows = f"\n{' ' * 8}union all\n".join(sides)
+    return (
+        f"(\n        select {keys}, count_if({IS_OLD}) as olds, count_if(not {IS_OLD}) as news,\n"
+        f"            bool_or({IS_CARRIED}) as is_carried,\n"
+        f"            first(row) filter (where {IS_OLD}) as old,\n"
+        f"            first(row) filter (where not {IS_OLD}) as new\n"
+        f"        from (select {keys}, {IS_OLD}, {IS_CARRIED},"
+        f" if({IS_CARRIED}, null, struct({columns})) as row from (\n{rows}\n"
+        f"        ))\n        group by {keys}\n    )"
+    )
+
+
+def differs(fields: Iterable[dict[str, Any]]) -> str:
+    """Return whether a key of ``grouped`` has changed in these columns, or isn't unique.
+
+    Spark can't compare maps.
+    """
+    told = []
+    for field in fields:
+        sides = [f"{row}.{quote(field['name'])}" for row in ("old", "new")]
+        if not _is_comparable(field["type"]):
+            sides = [f"to_json(struct({side}))" for side in sides]
+        told.append(" <=> ".join(sides))
+    same = " and ".join(told) or "true"
+    return f"olds <> news or olds > 1 or not (is_carried or ({same}))"
+
+
+def not_unique(key: Sequence[str]) -> str:
+    """Return what ends a query in which a key of ``grouped`` names more than one row."""
+    names = ", ".join(f"coalesce(old, new).{quote(name)}" for name in key)
+    return f"raise_error({literal(NOT_UNIQUE)} || to_json(struct({names})))"
 
 
 def _field(of: str, had: Mapping[int, Any], field: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ class Source:
                 return f"{self.name} timestamp as of '{moment_of(value):%Y-%m-%d %H:%M:%S%z}'"
             return f"{self.name} version as of {literal(value) if how == 'tag' else int(value)}"
         # What was is read from the table that readers have, also while a build writes a clone.
-        lake, metadata = self._known(self.name, f"cannot read {self.name} as of {how} {value}")
+        lake, metadata = self.known(self.name, f"cannot read {self.name} as of {how} {value}")
         found = find(lake, self.name, metadata, how, value)
         if found.snapshot_id is None:  # its first rows came with a later release
             return f"(select * from {self.name} where false)"
@@ -52,7 +52,7 @@ class Source:
         from icegate.files import LocalFiles
         from icegate.history.changes import Changes
 
-        lake, metadata = self._known(self.sql, f"cannot tell the changes of {self.name}")
+        lake, metadata = self.known(self.sql, f"cannot tell the changes of {self.name}")
         old = find_any(lake, self.name, metadata, since)
         if until is None:
             new = newest(metadata, self.branch)
@@ -61,7 +61,8 @@ class Source:
         keys = [key] if isinstance(key, str) else list(key or ())
         return Changes(self.sql, metadata, old, new, keys).sql(LocalFiles())
 
-    def _known(self, name: str, what: str) -> tuple[Lake, Metadata]:
+    def known(self, name: str, what: str) -> tuple[Lake, Metadata]:
+        """Return the lake and the metadata of a table; raise ``ConfigError`` if it has none."""
         if self.lake is None or name.count(".") != 1:  # with more dots it's another catalog's
             raise ConfigError(
                 what,

@@ -43,9 +43,9 @@ def find(lake: Lake, table: str, metadata: Metadata, how: str, asked: Any) -> Ve
     if how in ("release", "snapshot") and not str(asked).isdecimal():
         raise ConfigError(what, why=f"it's no number of a {how}", fix=f"give the {how}'s number")
     if how == "release":
-        return _of(metadata, snapshot_in_release(lake, table, int(asked)))
+        return at_snapshot(metadata, snapshot_in_release(lake, table, int(asked)))
     if how == "timestamp":
-        return _of(metadata, _at(metadata, what, moment_of(asked)))
+        return at_snapshot(metadata, _at(metadata, what, moment_of(asked)))
     if how == "tag":
         found = refs.head(metadata, str(asked))
         if found is None:
@@ -55,7 +55,7 @@ def find(lake: Lake, table: str, metadata: Metadata, how: str, asked: Any) -> Ve
                 why="the table has no tag or branch of this name",
                 fix=did_you_mean(str(asked), known, f"take one of its own: {', '.join(known)}"),
             )
-        return _of(metadata, found)
+        return at_snapshot(metadata, found)
     found = int(asked)
     if refs.snapshot(metadata, found) is None:
         raise TableError(
@@ -63,7 +63,7 @@ def find(lake: Lake, table: str, metadata: Metadata, how: str, asked: Any) -> Ve
             why=f"it has expired, or is another table's: {_kept(metadata)}",
             fix="ask for one that is kept: `icegate show` lists the newest",
         )
-    return _of(metadata, found)
+    return at_snapshot(metadata, found)
 
 
 def find_any(lake: Lake, table: str, metadata: Metadata, asked: Any) -> Version:
@@ -76,10 +76,23 @@ def find_any(lake: Lake, table: str, metadata: Metadata, asked: Any) -> Version:
     return find(lake, table, metadata, "snapshot" if text.isdecimal() else "tag", asked)
 
 
+def renames_partitions(metadata: Metadata, version: Version) -> bool:
+    """Tell whether a column of a partitioning had another name in a version than now.
+
+    Iceberg 1.12 looks a version's names up among those of now when it plans a filter there.
+    """
+    then, now = (
+        {field["id"]: field["name"] for field in at.fields(metadata)}
+        for at in (version, Version(None, metadata["current-schema-id"]))
+    )
+    ids = {field["source-id"] for spec in metadata["partition-specs"] for field in spec["fields"]}
+    return any(then.get(id) != now.get(id) for id in ids)
+
+
 def newest(metadata: Metadata, branch: str) -> Version:
     """Return the version at the end of a branch, if the table has it, else of `main`."""
     on_branch = refs.head(metadata, branch) if branch else None
-    return _of(metadata, refs.head(metadata) if on_branch is None else on_branch)
+    return at_snapshot(metadata, refs.head(metadata) if on_branch is None else on_branch)
 
 
 def moment_of(asked: Any) -> datetime:
@@ -102,7 +115,8 @@ def moment_of(asked: Any) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
-def _of(metadata: Metadata, snapshot_id: int | None) -> Version:
+def at_snapshot(metadata: Metadata, snapshot_id: int | None) -> Version:
+    """Return the version of a snapshot; None is a table without rows."""
     snapshot = refs.snapshot(metadata, snapshot_id) or {}
     schema_id = snapshot.get("schema-id")
     return Version(snapshot_id, metadata["current-schema-id"] if schema_id is None else schema_id)

@@ -15,6 +15,7 @@ from icegate.health.limits import MIB, limits_of
 from icegate.health.reasons import many
 from icegate.health.snapshots import expired, expired_refs
 from icegate.health.table import Health, look
+from icegate.history.steps import TAG
 from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, ORPHANS, Action, Expiry, Work
 from icegate.maintenance.compaction import HOUR_MS, plan_files
 from icegate.maintenance.policy import SERVICES, Policy
@@ -114,6 +115,11 @@ def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
     """Plan what no reader can ask for any more; never past what a branch or tag has to keep."""
     policy = work.policy
     age_ms = max(work.limits.snapshot_age, int(policy.max_query_hours * HOUR_MS))
+    if told := refs.oldest_kept(work.metadata, TAG):
+        tag, at_ms = told
+        if work.now_ms - at_ms > age_ms:
+            work.left.append(f"snapshots after {tag}: a model goes on from there with its history")
+        age_ms = max(age_ms, work.now_ms - at_ms)
     limits = work.limits.model_copy(update={"snapshot_age": age_ms})
     gone = expired(work.metadata, limits, work.now_ms)
     if len(gone) < policy.min_snapshots:

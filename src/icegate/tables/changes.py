@@ -35,6 +35,12 @@ class Change(NamedTuple):
     is_seen: bool = False
 
 
+def renamed(names: tuple[str, str]) -> Change:
+    """Return the change of a column's name from the first to the second."""
+    old, new = names
+    return Change(f"rename column {quote(old)} to {quote(new)}", f"column={new} was={old}", True)
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A model's table as its configs say."""

@@ -45,6 +45,54 @@ def check_configs(model: dict[str, Any], known: Collection[str]) -> None:
         )
 
 
+def no_grants(table: str) -> ConfigError:
+    """Return the error for `grants` where there are none."""
+    return ConfigError(
+        f"cannot grant on {table}",
+        why="this catalog has no GRANT; Spark has it only with Hive's metastore or a plugin such "
+        "as Ranger's",
+        fix="remove `grants`, and give rights where the files and the catalog are",
+    )
+
+
+def no_format(model: str, file_format: str, catalog: str) -> ConfigError:
+    """Return the error for a file format in a catalog that makes Iceberg tables of everything."""
+    return ConfigError(
+        f"cannot build model {model} with file_format '{file_format}'",
+        why=f"catalog {catalog} holds Iceberg tables only",
+        fix="remove file_format (the data files of an Iceberg table are Parquet), or set "
+        "spark.sql.defaultCatalog to a catalog that has such tables",
+    )
+
+
+def no_session(method: str) -> ConfigError:
+    """Return the error for what takes more than SQL."""
+    return ConfigError(
+        f"method {method} builds no seeds and no Python models",
+        why="it sends SQL only, and these need a Spark session",
+        fix="use a target with method session or connect, or leave them out by --exclude",
+    )
+
+
+def no_gate() -> ConfigError:
+    """Return the error for the gate on a catalog on which it can't publish."""
+    return ConfigError(
+        "cannot open the gate for this target",
+        why="it publishes on the embedded catalog only, and this target has another one",
+        fix="take `gate: true` out of the target",
+    )
+
+
+def columns_differ(model: str, how: str) -> str:
+    """Return the error of `on_schema_change: fail`."""
+    return (
+        f"the model {model} and its table have different columns\n"
+        f"  why: {how}; on_schema_change is 'fail'\n"
+        "  fix: set on_schema_change to append_new_columns or sync_all_columns, or "
+        "rebuild the table with --full-refresh"
+    )
+
+
 def no_schema(schema: str, why: str) -> str:
     """Return the error for a schema that can't be created."""
     return (

@@ -9,6 +9,9 @@ from gate.gated import GatedProject
 
 CHANGED = "select * from {{ changes_between(ref('orders'), %s, key='id') }} as c"
 
+KEPT = {"materialized": "history", "unique_key": "id"}
+VERSIONS = "select id, amount, is_current, is_deleted, change from {s}.past order by id, valid_from"
+
 
 def test_a_model_reads_what_a_build_behind_the_gate_changes(gated: GatedProject) -> None:
     gated.values("orders", 10, 20, 30)
@@ -74,3 +77,45 @@ def test_a_model_that_asks_wrongly_says_so(project: DbtProject, sql: str, why: s
     assert not run.ok
     assert why in run.text
     assert "fix: " in run.text
+
+
+def test_a_history_behind_the_gate(gated: GatedProject) -> None:
+    gated.values("orders", 10, 20)
+    gated.model("past", "select * from {{ ref('orders') }}", **KEPT)
+    gated.tests(orders={"amount": ["not_null"]})
+    assert gated.dbt("build").ok
+    # What a test refuses isn't in the history either, nor does the next build miss anything.
+    gated.values("orders", 15, None)
+    assert not gated.dbt("build").ok
+    gated.values("orders", 11)
+    run = gated.dbt("build")
+    assert run.ok, run.text
+    gated.values("orders", 12)
+    run = gated.dbt("build")
+    assert run.ok, run.text
+    assert gated.rows(VERSIONS) == [
+        (1, 10, False, False, "insert"),
+        (1, 11, False, False, "update"),
+        (1, 12, True, False, "update"),
+        (2, 20, False, True, "insert"),
+    ]
+
+
+def test_a_new_column_behind_the_gate(gated: GatedProject) -> None:
+    gated.values("orders", 10)
+    gated.model("past", "select * from {{ ref('orders') }}", **KEPT)
+    assert gated.dbt("build").ok
+    gated.model("orders", "select 1 as id, 10 as amount, 'new' as note")
+    run = gated.dbt("build")
+    assert run.ok, run.text
+    told = "select id, note, is_current from {s}.past order by valid_from"
+    assert gated.rows(told) == [(1, None, False), (1, "new", True)]
+    gated.model("orders", "select 2 as id, 10 as amount, 'new' as note")
+    run = gated.dbt("build")
+    assert run.ok, run.text
+    told = "select id, note, is_current, is_deleted from {s}.past order by id, valid_from"
+    assert gated.rows(told) == [
+        (1, None, False, False),
+        (1, "new", False, True),
+        (2, "new", True, False),
+    ]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
+from history.dimensioned import Dimensioned
 from history.versioned import KEYS, KINDS, LAYOUTS, Versioned, changes
 from icegate.catalog import open_catalog
 from icegate.history import changes as queries
@@ -39,8 +40,13 @@ def test_changes_are_those_of_a_naive_program(lake: Lake, spark: Any, random: Ra
     kind, layout = random.choice(list(KINDS)), random.choice(LAYOUTS)
     table = Versioned(spark, lake, f"{schema}.t", kind, layout, random)
     table.insert()
+    dimension = Dimensioned(table, random)
     for _ in range(TIMES):
         table.change()
+        if random.random() < 0.4:
+            dimension.run()
+    table.merge()  # a history has new columns with the rows that come after them
+    dimension.run()
     note(f"{kind} {layout}\n" + ";\n".join(table.told))
     pairs = [*itertools.permutations(table.kept, 2)]
     for old, new in random.sample(pairs, min(PAIRS, len(pairs))):
@@ -49,10 +55,12 @@ def test_changes_are_those_of_a_naive_program(lake: Lake, spark: Any, random: Ra
         key = random.choice([["id"], ["id", new.columns[2]]])
         note(f"{old.snapshot_id} to {new.snapshot_id} by {key}, {queries.MOST_FILES} files")
         assert table.changes(old, new, key) == changes(old, new, key)
+    assert dimension.told() == dimension.naive()
     for id in random.sample([*range(KEYS), None], PAIRS):
         note(f"the row of {id}")
         row_is_what_it_was(table, id)
-    spark.sql(f"drop table {schema}.t")
+    for name in ("t", "past"):
+        spark.sql(f"drop table {schema}.{name}")
 
 
 def row_is_what_it_was(table: Versioned, id: int | None) -> None:

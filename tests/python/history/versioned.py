@@ -80,6 +80,7 @@ class Versioned:
         self.kinds = {3: "int", 4: "float"}
         self.rows: list[dict[int, Any]] = []
         self.kept: list[Kept] = []
+        self.past: list[Kept] = []  # as readers had one after the other
         self.told: list[str] = []
 
     @property
@@ -164,6 +165,7 @@ class Versioned:
             kept = self.random.choice(to)
             self._run(f"call lake.system.set_current_snapshot('{self.name}', {kept.snapshot_id})")
             self.rows = [dict(row) for row in kept.rows]
+            self.past.append(kept)
 
     def expire(self) -> None:
         """Forget old versions."""
@@ -251,3 +253,4 @@ class Versioned:
         if found is not None and found not in (kept.snapshot_id for kept in self.kept):
             rows = tuple(dict(row) for row in self.rows)
             self.kept.append(Kept(found, dict(self.columns), rows))
+            self.past.append(self.kept[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -78,6 +79,11 @@ class Batches:
         if merge.warning:
             logger.warning(merge.warning)
         return sql
+
+    def is_known_empty(self, view: str) -> bool:
+        """Tell whether the plan alone says that ``view`` has no row, as with `where false`."""
+        _, plan = self.adapter.execute(f"explain select * from {view}", fetch=True)
+        return bool(re.match(r"== Physical Plan ==\s+LocalTableScan <empty>", plan.rows[0][0]))
 
     def session(self) -> Any:
         """Return the session of this thread, None where SQL is all that can be sent."""

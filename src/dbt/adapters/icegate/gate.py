@@ -25,7 +25,7 @@ from icegate.gate.ledger import warm_up
 from icegate.gate.publish import discard, earlier_build, finish, record
 from icegate.gate.report import Report, merge, report_of
 from icegate.gate.store import edit
-from icegate.gate.summary import describe, errors_of
+from icegate.gate.summary import describe, errors_of, rehearsed
 from icegate.gate.writes import writing
 from icegate.history.reads import Source
 from icegate.locks import loading
@@ -33,6 +33,7 @@ from icegate.nodes import gated_tables
 from icegate.public import Personal
 from icegate.session import running_session
 from icegate.tables.changes import Change
+from icegate.tables.model_checks import no_gate
 
 logger = AdapterLogger("Icegate")
 
@@ -188,7 +189,8 @@ class Gate:
         retried = "" if self.rehearsal or name else of_dbt.retried_invocation()
         if not self.adapter.config.credentials.gate or not (name or retried or of_dbt.writes(task)):
             return
-        check_target(self.adapter.embedded_lake)
+        if self.adapter.embedded_lake is None:
+            raise DbtRuntimeError(str(no_gate()))
         self.gated = gated_tables(task.manifest.nodes)
         if not self.gated:
             return
@@ -233,7 +235,7 @@ class Gate:
         try:
             if self.rehearsal:
                 discard(lake, build.name)
-                return of_dbt.tell_at_end(of_dbt.rehearsed(self.rehearsal, report))
+                return of_dbt.tell_at_end(rehearsed(self.rehearsal, report))
             if build.named:
                 outcome = record(lake, report, request)
             else:
@@ -263,13 +265,3 @@ class Gate:
         """Tell whether readers have a table of this name, or get it when the build is published."""
         own = (table if "." in name else table.partition(".")[2] for table in self.gated.values())
         return any(f".{name}".endswith(f".{table}") for table in own)
-
-
-def check_target(lake: Any) -> None:
-    """Raise where the target has a catalog on which the gate can't publish."""
-    if lake is None:
-        raise DbtRuntimeError(
-            "cannot open the gate for this target\n"
-            "  why: it publishes on the embedded catalog only, and this target has another one\n"
-            "  fix: take `gate: true` out of the target"
-        )

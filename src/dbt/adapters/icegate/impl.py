@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,13 +21,14 @@ from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.icegate import docs_catalog, freshness, metadata, python_models
+from dbt.adapters.icegate import freshness, metadata, python_models
 from dbt.adapters.icegate.audits import Audits
 from dbt.adapters.icegate.batches import Batches
 from dbt.adapters.icegate.column import IcegateColumn
 from dbt.adapters.icegate.connections import IcegateConnectionManager
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.gate import Gate
+from dbt.adapters.icegate.history import History
 from dbt.adapters.icegate.quarantine import Quarantine
 from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.tables import Tables
@@ -40,8 +40,9 @@ from icegate.packages import check_installed
 from icegate.properties import check_properties, profile_properties
 from icegate.session import start_early
 from icegate.settings import Lake
+from icegate.tables import docs
 from icegate.tables.merge_plan import STRATEGIES, unknown_strategy
-from icegate.tables.model_checks import no_schema
+from icegate.tables.model_checks import no_schema, no_session
 from icegate.tables.state import quote
 
 # Commands that surely run a statement: for these Spark starts while dbt reads the project.
@@ -76,6 +77,9 @@ class IcegateConfig(SparkConfig):
     quarantine_max_rows: int | None = None
     skip_unchanged: bool = False
     deterministic: bool = False
+    track_columns: list[str] | str | None = None
+    history_mode: str | None = None
+    history_gap: str | None = None
 
 
 class IcegateAdapter(SparkAdapter):
@@ -214,11 +218,11 @@ class IcegateAdapter(SparkAdapter):
         return self.get_catalog_by_relations(None, self._get_catalog_relations(relation_configs))
 
     def get_catalog_by_relations(self, used_schemas: Any, relations: Any) -> tuple[Any, list[Any]]:
-        return docs_catalog.to_agate(self._facts(relations)), []
+        return docs.to_agate(self._facts(relations)), []
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> CatalogTable | None:
         found = self._facts([relation])
-        return docs_catalog.to_catalog_table(found[0]) if found else None
+        return docs.to_catalog_table(found[0]) if found else None
 
     def calculate_freshness_from_metadata_batch(
         self, sources: list[BaseRelation], macro_resolver: Any = None
@@ -254,6 +258,11 @@ class IcegateAdapter(SparkAdapter):
         """Return the quarantine of a model that is being written."""
         return Quarantine(self, model, table, view)
 
+    @available
+    def history(self, model: dict[str, Any], table: Any, sql: str) -> History:
+        """Return the history that a model keeps in its ``table``."""
+        return History(self, model, table, sql)
+
     def valid_incremental_strategies(self) -> list[str]:
         return list(STRATEGIES)
 
@@ -272,12 +281,6 @@ class IcegateAdapter(SparkAdapter):
             python_models.run(handle.session, model, compiled_code, view)
 
     @available
-    def is_known_empty(self, view: str) -> bool:
-        """Tell whether the plan alone says that ``view`` has no row, as with `where false`."""
-        _, plan = self.execute(f"explain select * from {view}", fetch=True)
-        return bool(re.match(r"== Physical Plan ==\s+LocalTableScan <empty>", plan.rows[0][0]))
-
-    @available
     def seed_view(self, agate_table: Any, view: str) -> None:
         """Put the cells of a seed, as text, behind the temporary view ``view``."""
         session = self._handle_with_session().session
@@ -287,11 +290,7 @@ class IcegateAdapter(SparkAdapter):
     def _handle_with_session(self) -> Any:
         handle = self.connections.get_thread_connection().handle
         if not hasattr(handle, "session"):
-            raise DbtRuntimeError(
-                f"method {self.config.credentials.method} builds no seeds and no Python models\n"
-                "  why: it sends SQL only, and these need a Spark session\n"
-                "  fix: use a target with method session or connect, or leave them out by --exclude"
-            )
+            raise DbtRuntimeError(str(no_session(self.config.credentials.method)))
         return handle
 
     @classmethod

@@ -36,19 +36,9 @@ def key_of(relation: BaseRelation) -> Key:
 
 
 def embedded_lake(credentials: Any, project_root: Path) -> Lake | None:
-    """Return the lake whose catalog file this target's tables are in, or None when it's elsewhere.
-
-    A target may put another catalog in its place by `spark_conf`.
-    """
-    if credentials.is_remote:
-        return None
-    lake = credentials.lake(project_root)
-    own = f"spark.sql.catalog.{lake.catalog}"
-    for name in lake.spark_conf:
-        harmless = name.startswith(f"{own}.table-")
-        if name == "spark.sql.defaultCatalog" or (name.startswith(own) and not harmless):
-            return None
-    return lake
+    """Return the lake whose catalog file this target's tables are in, or None if it's elsewhere."""
+    lake = None if credentials.is_remote else credentials.lake(project_root)
+    return lake if lake is not None and lake.has_own_catalog else None
 
 
 def list_kinds(adapter: Any, schema_relation: BaseRelation) -> dict[str, str]:

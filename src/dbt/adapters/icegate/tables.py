@@ -159,12 +159,7 @@ class Tables:
         columns = [(c.name, c.dtype) for c in self.adapter.get_columns_in_relation(batch)]
         found = schema.diff(columns, [(c.name, c.type) for c in state.columns])
         if found and mode == "fail":
-            raise CompilationError(
-                f"the model {wanted.model} and its table have different columns\n"
-                f"  why: {found.describe()}; on_schema_change is 'fail'\n"
-                "  fix: set on_schema_change to append_new_columns or sync_all_columns, or "
-                "rebuild the table with --full-refresh"
-            )
+            raise CompilationError(model_checks.columns_differ(wanted.model, found.describe()))
         added, dropped = schema.schema_changes(found, mode, state, wanted)
         after = state.with_columns(found.added)
         return [*added, *changes.changes(after, wanted), *dropped]
@@ -200,17 +195,13 @@ class Tables:
         run, session = partial(self.adapter.execute, fetch=True), self.adapter.batches().session()
         in_dbt(self.adapter.embedded_lake, nodes, run, select, max_gb, logger.info, session)
 
+    @as_dbt_error()
     def check_format(self, model: str, file_format: str) -> None:
         """Raise for a file format in a catalog that makes Iceberg tables of everything."""
         catalog = self._value("select current_catalog()", 0)
         kind = self._value(f"set `spark.sql.catalog.{catalog}`", 1)
         if kind == "org.apache.iceberg.spark.SparkCatalog":
-            raise DbtRuntimeError(
-                f"cannot build model {model} with file_format '{file_format}'\n"
-                f"  why: catalog {catalog} holds Iceberg tables only\n"
-                "  fix: remove file_format (the data files of an Iceberg table are Parquet), or "
-                "set spark.sql.defaultCatalog to a catalog that has such tables"
-            )
+            raise model_checks.no_format(model, file_format, catalog)
 
     def _with_defaults(self, state: TableState, wanted: Wanted) -> Wanted:
         """Return to the catalog's own value of a property that the model no longer sets."""
@@ -228,6 +219,7 @@ class Tables:
     def _value(self, sql: str, column: int) -> str:
         return str(self.adapter.execute(sql, fetch=True)[1].rows[0][column])
 
+    @as_dbt_error()
     def check_grants(self, relation: Any, grants: dict[str, Any] | None) -> None:
         """Raise when `grants` is configured and this catalog has none."""
         if not grants:
@@ -237,9 +229,4 @@ class Tables:
         except DbtRuntimeError as error:
             if not any(text in str(error.msg) for text in NO_GRANTS):
                 return  # such as a table that isn't there yet: the grant itself will say
-            raise DbtRuntimeError(
-                f"cannot grant on {relation}\n"
-                "  why: this catalog has no GRANT; Spark has it only with Hive's metastore or a "
-                "plugin such as Ranger's\n"
-                "  fix: remove `grants`, and give rights where the files and the catalog are"
-            ) from error
+            raise model_checks.no_grants(str(relation)) from error

@@ -12,8 +12,6 @@ from dbt_common.events.event_manager_client import add_callback_to_manager
 from dbt_common.events.functions import fire_event
 from dbt_common.events.types import Note
 
-from icegate.gate.report import Report
-
 logger = AdapterLogger("Icegate")
 
 
@@ -54,14 +52,6 @@ def writes(task: Any) -> bool:
     from dbt.task.test import TestTask
 
     return not isinstance(task, TestTask)
-
-
-def rehearsed(option: str, report: Report) -> str:
-    """Return the line that ends a rehearsal."""
-    built = [node.table for node in report.nodes.values() if node.status == "success"]
-    text = f"\nrehearsal ({option}): {len(built) - built.count(None)} built and dropped again"
-    straight = f" · {built.count(None)} not gated, so written" if None in built else ""
-    return f"{text}, nothing published{straight}"
 
 
 def rehearsal(task: Any) -> str:

@@ -24,7 +24,7 @@
         ) %}
         {#- Without a `false` in it no plan is empty, and asking would cost a second planning. -#}
         {% set may_be_empty = strategy == 'append' and 'false' in select_sql | lower %}
-        {% if may_be_empty and adapter.is_known_empty(batch.identifier) %}
+        {% if may_be_empty and adapter.batches().is_known_empty(batch.identifier) %}
             {% do store_raw_result('main', message='OK, nothing new', code='OK', rows_affected='0') %}
         {% else %}
             {% do icegate_write(batch, get_sql({

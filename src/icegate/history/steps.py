@@ -1,0 +1,135 @@
+"""The versions of a table that readers had one after the other, and where to go on among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from icegate.errors import TableError
+from icegate.gate import refs
+from icegate.gate.refs import Metadata
+from icegate.tables.metadata import ancestry, moment
+
+TAG = "history_"  # how the tags begin that keep what a history goes on from
+ERROR, BRIDGE = GAPS = ("error", "bridge")
+
+
+class Bookmark(NamedTuple):
+    """The version up to which a history is told, and its time in µs since 1970."""
+
+    snapshot_id: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one version to the next, None before the first; ``at`` is its time in µs since 1970.
+
+    ``is_known_whole`` is false for the first one that is kept of a table with a longer past.
+    """
+
+    old: int | None
+    new: int
+    at: int
+    is_known_whole: bool = True
+
+
+class _Entry(NamedTuple):
+    snapshot_id: int
+    logged_ms: int
+
+
+def steps(
+    table: str, metadata: Metadata, branch: str, since: Bookmark | None, gap: str = ERROR
+) -> list[Step]:
+    """Return what happened to a table since a bookmark, or since its oldest version that is kept.
+
+    The versions are those that `main` was at (a rollback is one more), and then the end of
+    ``branch``. Each has a later time than the one before. Compaction is no step. With ``gap``
+    'bridge' what expired since the bookmark is one step. Raises ``TableError`` for a gap otherwise.
+    """
+    entries = _entries(metadata, branch)
+    if since is None:
+        if not entries:
+            return []
+        first = refs.snapshot(metadata, entries[0].snapshot_id) or {}
+        at, whole = first["timestamp-ms"] * 1000, first.get("parent-snapshot-id") is None
+        begin = Step(None, entries[0].snapshot_id, at, whole)
+        return [begin, *_steps(metadata, Bookmark(begin.new, at), entries[1:])]
+    return [*_steps(metadata, since, _after(table, metadata, entries, branch, since, gap))]
+
+
+def to_head(metadata: Metadata, since: Bookmark | None) -> list[Step]:
+    """Return the one step from a version to where `main` is, if that is another."""
+    head = refs.head(metadata)
+    if head is None or (since is not None and since.snapshot_id == head):
+        return []
+    at_ms = (refs.snapshot(metadata, head) or {})["timestamp-ms"]
+    if since is None:
+        return [Step(None, head, at_ms * 1000)]
+    return [*_steps(metadata, since, [_Entry(head, at_ms)])]
+
+
+def _entries(metadata: Metadata, branch: str) -> list[_Entry]:
+    """Return the versions after the newest one that has expired."""
+    kept = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots") or []}
+    found: list[_Entry] = []
+    for entry in metadata.get("snapshot-log") or []:
+        id = entry["snapshot-id"]
+        if id not in kept:
+            found = []
+        elif not found or found[-1].snapshot_id != id:
+            found.append(_Entry(id, entry["timestamp-ms"]))
+    for head in (refs.head(metadata), refs.head(metadata, branch) if branch else None):
+        if head is not None and (not found or found[-1].snapshot_id != head):
+            found.append(_Entry(head, kept[head]["timestamp-ms"]))
+    return found
+
+
+def _after(
+    table: str,
+    metadata: Metadata,
+    entries: Sequence[_Entry],
+    branch: str,
+    since: Bookmark,
+    gap: str,
+) -> Sequence[_Entry]:
+    """Return the versions that came after a bookmark."""
+    places = [n for n, entry in enumerate(entries) if entry.snapshot_id == since.snapshot_id]
+    later = [n for n in places if entries[n].logged_ms * 1000 + 999 >= since.at]
+    if places:
+        return entries[(later[0] if later else places[-1]) + 1 :]
+    if branch and entries and _is_before(metadata, since.snapshot_id, entries[-1].snapshot_id):
+        return entries[-1:]  # an earlier attempt of this build wrote that version
+    is_kept = refs.snapshot(metadata, since.snapshot_id) is not None
+    if gap == BRIDGE and is_kept:
+        return [entry for entry in entries if entry.logged_ms * 1000 > since.at]
+    oldest = f"{moment(entries[0].logged_ms):%Y-%m-%d %H:%M:%S} UTC" if entries else "none"
+    restart = "drop the model's table to begin anew with what is kept, which loses its old versions"
+    bridge = "set `+history_gap: bridge` to take what expired as one change, or "
+    raise TableError(
+        f"the history of {table} has a gap",
+        why=f"it is told up to {moment(since.at // 1000):%Y-%m-%d %H:%M:%S} UTC, and versions "
+        f"after that have expired; the oldest that goes on without a gap is of {oldest}",
+        fix=f"{bridge if is_kept else ''}{restart}",
+    )
+
+
+def _is_before(metadata: Metadata, snapshot_id: int, head: int) -> bool:
+    return any(at["snapshot-id"] == snapshot_id for at in ancestry(metadata, head))
+
+
+def _steps(metadata: Metadata, since: Bookmark, entries: Iterable[_Entry]) -> Iterable[Step]:
+    old, at = since
+    committed = (refs.snapshot(metadata, old) or {}).get("timestamp-ms", at // 1000)
+    for entry in entries:
+        snapshot = refs.snapshot(metadata, entry.snapshot_id) or {}
+        # What is older than the one before came back by a rollback, when the log says.
+        is_back = snapshot["timestamp-ms"] < committed
+        committed = snapshot["timestamp-ms"]
+        at = max(at + 1, (entry.logged_ms if is_back else committed) * 1000)
+        moved = snapshot.get("summary", {}).get("operation") == "replace"
+        if not (moved and snapshot.get("parent-snapshot-id") == old):
+            yield Step(old, entry.snapshot_id, at)
+        old = entry.snapshot_id
