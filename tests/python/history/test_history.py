@@ -178,3 +178,17 @@ def test_a_table_with_a_longer_past_says_what_it_knows(shop: Shop) -> None:
     shop.sql("insert into {t} values (3, 'a')")
     shop.run()
     assert shop.rows("id, change") == [(1, "first known"), (2, "first known"), (3, "insert")]
+
+
+def test_a_version_that_has_ended_stays_as_it_is(shop: Shop) -> None:
+    shop.make("id int, p string")
+    told: list[Any] = []
+    for n, sql in enumerate(
+        ["insert into {t} values (1, 'a')", *["update {t} set p = p || p"] * 2, "delete from {t}"]
+    ):
+        shop.sql(sql)
+        shop.run()
+        assert told[:-1] == [row for row in shop.rows("*") if row[3] is not None][: max(n - 1, 0)]
+        told = shop.project.rows("select * from {s}.past order by valid_from")
+        assert [row[4] for row in told] == [False] * (len(told) - 1) + [n < 3]
+    assert [row[5] for row in told] == [False, False, True]
