@@ -54,11 +54,8 @@ WARM = "warm-up"
 NAMED = (("newest", "the newest keys", BAR), ("random", "random keys", None))
 
 
-def files_of(side: str) -> dict[str, str]:
-    """Return the project of a side."""
-    own = {"models/kept.sql": OURS} if side == "icegate" else {"snapshots/kept.yml": THEIRS}
-    own["models/one.sql"] = "select 1 as id"  # starts Spark
-    return {name: text.strip() + "\n" for name, text in {**own, "models/shop.yml": SOURCE}.items()}
+OWN = {"icegate": ("models/kept.sql", OURS), "dbt-spark": ("snapshots/kept.yml", THEIRS)}
+FILES = {"models/shop.yml": SOURCE.lstrip(), "models/one.sql": "select 1 as id\n"}  # starts Spark
 
 
 def steps(side: str, rows: int, mode: str) -> list[dict[str, Any]]:
@@ -100,11 +97,11 @@ def of(found: list[dict[str, Any]], name: str) -> list[Cost]:
 def main() -> None:
     given = options(__doc__ or "", runs=1)
     rows = QUICK_ROWS if given.quick else ROWS
-    ours, peer = sides("history", files_of("icegate"))
-    for name, text in files_of("dbt-spark").items():
-        (peer.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (peer.folder / name).write_text(text)
-    (peer.folder / "models/kept.sql").unlink()
+    ours, peer = sides("history", FILES)
+    for side in (ours, peer):
+        name, text = OWN[side.name]
+        (side.folder / name).parent.mkdir(exist_ok=True)
+        (side.folder / name).write_text(text.lstrip())
     claims = []
     for mode in ("copy-on-write", "merge-on-read"):
         mine, theirs = costs_of(ours, rows, mode), costs_of(peer, rows, mode)
