@@ -7,6 +7,9 @@ from conftest import DbtProject
 
 from gate.gated import GatedProject
 
+# Each builds real tables and their versions, some seconds a test.
+pytestmark = pytest.mark.slow
+
 CHANGED = "select * from {{ changes_between(ref('orders'), %s, key='id') }} as c"
 
 KEPT = {"materialized": "history", "unique_key": "id"}

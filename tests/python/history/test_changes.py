@@ -7,6 +7,9 @@ import pytest
 from history.scene import Scene
 from icegate.errors import ConfigError
 
+# Each builds real tables and their versions, some seconds a test.
+pytestmark = pytest.mark.slow
+
 PRODUCTS = (
     "insert into {t} values (1, 'Heater', 250.0), (2, 'Thermostat', 400.0),"
     " (3, 'Television', 600.0), (4, 'Blender', 100.0), (5, 'USB charger', 50.0)"

@@ -9,6 +9,9 @@ from conftest import DbtProject
 
 from history.dimensions import FORMS, Shop
 
+# Each builds real tables and their versions, some seconds a test.
+pytestmark = pytest.mark.slow
+
 PRODUCTS = "id int, name string, price double, updated_at double"
 SOLD = (
     "insert into {t} values (1, 'Heater', 250.0, 1.0), (2, 'Thermostat', 400.0, 1.0),"

@@ -9,6 +9,9 @@ from conftest import DbtProject
 
 from history.dimensions import Shop
 
+# Each builds real tables and their versions, some seconds a test.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("asked", "why"),
