@@ -1,5 +1,5 @@
-{# A branch or tag at what readers have now, unless there is one of this name. #}
-{% macro create_ref(kind, table, name, retain_days) %}
+{# A branch or tag at what readers have now, or as `given` says, unless there is one of this name. #}
+{% macro create_ref(kind, table, name, given) %}
     {% set prefix = 'build_' if kind == 'branch' else 'release_' %}
     {% if name.startswith(prefix) or name == 'main' %}
         {% do exceptions.raise_compiler_error(
@@ -8,9 +8,8 @@
             "  fix: take another name"
         ) %}
     {% endif %}
-    {% set retain = ' retain ' ~ retain_days ~ ' days' if retain_days is not none else '' %}
     {{ return(iceberg_statement(
         'alter table ' ~ iceberg_table(table) ~ ' create ' ~ kind ~ ' if not exists `' ~ name ~ '`'
-        ~ retain
+        ~ retention(given)
     )) }}
 {% endmacro %}

@@ -18,6 +18,7 @@ from icegate.cli.init import init
 from icegate.cli.maintain import maintain
 from icegate.cli.notify import notify
 from icegate.cli.quarantine import quarantine
+from icegate.cli.refs import refs
 from icegate.cli.release import release
 from icegate.cli.report import report
 from icegate.cli.server import server
@@ -56,7 +57,7 @@ def _icegate(
 ) -> None: ...
 
 
-VIEWS = (tables, show, history, health, sql, audit, status, plan, diff, report, look, notify)
+VIEWS = (tables, show, history, refs, health, sql, audit, status, plan, diff, report, look, notify)
 for command in (init, doctor, *VIEWS, maintain, eject, wait):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)

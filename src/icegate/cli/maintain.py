@@ -59,13 +59,16 @@ def _carry_out(at: Opened, plans: list[TablePlan], how: dict[str, Any]) -> Itera
     """Yield what became of each call; told at once, since one can take minutes."""
     from icegate.cli.output import print_line
     from icegate.connect import local_endpoint
+    from icegate.maintenance.action import MAKE_TAG
     from icegate.maintenance.run import Run
     from icegate.session import start_session
 
     server = local_endpoint(at.lake) if at.keys.get("method") == "connect" else None
-    session = start_session(at.lake, server)
+    needs_spark = any(action.kind != MAKE_TAG for each in plans for action in each.actions)
+    session = start_session(at.lake, server) if needs_spark else None
 
     def sql(text: str) -> list[dict[str, Any]]:
+        assert session is not None
         return [row.asDict() for row in session.sql(text).collect()]
 
     for each in Run(at.lake, sql, session=session, **how).carry_out(plans):

@@ -201,9 +201,9 @@ def without_refs(metadata: Metadata, names: Collection[str]) -> Metadata:
     return {**metadata, "refs": {name: ref for name, ref in refs.items() if name not in names}}
 
 
-def keep(metadata: Metadata, tag: str, snapshot_id: int) -> Metadata:
-    """Return the metadata with a tag, for ever, on a snapshot that it has."""
-    wanted = {"snapshot-id": snapshot_id, "type": "tag", "max-ref-age-ms": FOR_EVER_MS}
+def keep(metadata: Metadata, tag: str, snapshot_id: int, age_ms: int = FOR_EVER_MS) -> Metadata:
+    """Return the metadata with a tag on a snapshot that it has, until that is of an age."""
+    wanted = {"snapshot-id": snapshot_id, "type": "tag", "max-ref-age-ms": age_ms}
     refs = metadata.get("refs") or {}
     if refs.get(tag) == wanted or snapshot(metadata, snapshot_id) is None:
         return metadata

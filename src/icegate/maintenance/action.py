@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from icegate.gate.refs import Metadata
 from icegate.health.limits import Limits
 from icegate.maintenance.policy import Policy
 from icegate.tables.state import literal, quote
 
+if TYPE_CHECKING:
+    from icegate.maintenance.tags import Tag
+
 COMPACT, DELETES = "rewrite_data_files", "rewrite_position_delete_files"
+MAKE_TAG = "create_tag"  # no procedure, and no work for Spark
 MANIFESTS, EXPIRE, ORPHANS = "rewrite_manifests", "expire_snapshots", "remove_orphan_files"
 
 
@@ -52,6 +56,7 @@ class Action:
     saves: int = 0
     files: tuple[str, ...] = ()  # of orphans: which ones
     expiry: Expiry | None = None
+    tag: Tag | None = None
 
     @property
     def worth(self) -> float:
@@ -60,6 +65,8 @@ class Action:
 
     def call(self, branch: str = "") -> str:
         """Return the SQL, which works on ``branch`` if one is given."""
+        if self.tag:
+            return self.tag.sql
         pairs = [literal(text) for option in self.options.items() for text in option]
         given = {
             "table": literal(quoted(self.table)),

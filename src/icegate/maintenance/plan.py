@@ -16,9 +16,19 @@ from icegate.health.reasons import many
 from icegate.health.snapshots import expired, expired_refs
 from icegate.health.table import Health, look
 from icegate.history.steps import TAG
-from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, ORPHANS, Action, Expiry, Work
+from icegate.maintenance.action import (
+    COMPACT,
+    EXPIRE,
+    MAKE_TAG,
+    MANIFESTS,
+    ORPHANS,
+    Action,
+    Expiry,
+    Work,
+)
 from icegate.maintenance.compaction import HOUR_MS, plan_files
 from icegate.maintenance.policy import SERVICES, Policy
+from icegate.maintenance.tags import TAKEN, Tag, wanted_tags
 from icegate.streams.places import only_in
 from icegate.tables.metadata import current_snapshot, total
 
@@ -77,9 +87,12 @@ def plan(
         return replace(empty, refused=(f"it can't be read: {found.error}",))
     now_ms = int(now.timestamp() * 1000)
     work = Work(name, metadata, policy, limits_of(metadata), now_ms)
+    tags = wanted_tags(name, metadata, policy, now)
+    _plan_tags(work, tags)
     plan_files(work, [part.files for part in found.partitions if part.files])
     _plan_manifests(work, found)
-    _plan_expiry(work, around.sharing)
+    if not any(tag.state == TAKEN for tag in tags):  # what should have that tag would go
+        _plan_expiry(work, around.sharing)
     _leave_to_service(work)
     return replace(
         empty,
@@ -101,6 +114,16 @@ def _may_pay(snapshot: Metadata, policy: Policy) -> bool:
     if files is None or deletes is None or deletes:
         return True
     return files >= policy.min_files or (policy.max_age_hours is not None and files > 1)
+
+
+def _plan_tags(work: Work, tags: Sequence[Tag]) -> None:
+    """Plan the tags that a policy asks for first: what is planned then leaves their snapshots."""
+    for tag in tags:
+        if tag.can_be_made:
+            work.actions.append(Action(work.table, MAKE_TAG, str(tag), tag=tag))
+            work.metadata = tag.put(work.metadata)
+        else:
+            (work.refused if tag.state == TAKEN else work.left).append(str(tag))
 
 
 def _plan_manifests(work: Work, found: Health) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,9 @@ from pydantic.functional_validators import BeforeValidator
 from icegate.errors import ConfigError
 
 PREFIX = "maintenance_"
+PERIODS = ("day", "week", "month", "quarter", "year")
+FOR_EVER, MOST = "forever", 1000  # of a unit
+RETENTION = re.compile(rf"([0-9]+) ({'|'.join(PERIODS)})s?")
 # What services do by themselves: with S3 Tables always, with Glue as its optimizers are set.
 SERVICES = {
     "s3_tables": "S3 Tables compacts, expires snapshots and removes unreferenced files",
@@ -23,7 +27,16 @@ def _as_list(given: Any) -> Any:
     return [given] if isinstance(given, str) else given
 
 
+def _as_retention(given: Any) -> Any:
+    found = RETENTION.fullmatch(given) if isinstance(given, str) else None
+    if given in (None, FOR_EVER) or (found and 0 < int(found[1]) <= MOST):
+        return given
+    units = ", ".join(f"{period}s" for period in PERIODS)
+    raise ValueError(f"write it as `7 years` or `{FOR_EVER}`: 1 to {MOST:,} of {units}")
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Retention = Annotated[str | None, BeforeValidator(_as_retention)]
 
 
 class Policy(BaseModel):
@@ -53,9 +66,20 @@ class Policy(BaseModel):
     min_snapshots: int = Field(default=10, ge=1)
     max_query_hours: float = Field(default=24, ge=0)
     protect: Names = ()
+    keep_day_end: Retention = None
+    keep_week_end: Retention = None
+    keep_month_end: Retention = None
+    keep_quarter_end: Retention = None
+    keep_year_end: Retention = None
     orphan_days: float = Field(default=3, ge=1)
     orphan_wait_hours: float = Field(default=24, ge=0)
     service: Literal["s3_tables", "glue"] | None = None
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """How long a tag on what readers had at the end of a period is kept, by period."""
+        found = {period: getattr(self, f"keep_{period}_end") for period in PERIODS}
+        return {period: kept for period, kept in found.items() if kept}
 
     @model_validator(mode="after")
     def _has_an_order(self) -> Policy:

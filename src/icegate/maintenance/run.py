@@ -14,10 +14,17 @@ from icegate.errors import CatalogError, IcegateError, TableError
 from icegate.explain import explain
 from icegate.gate import refs
 from icegate.gate.build import publishing, writing_builds
-from icegate.gate.store import StoredTable, read_tables
+from icegate.gate.store import StoredTable, edit, read_tables
 from icegate.health.reasons import many, size
 from icegate.locks import held_alone
-from icegate.maintenance.action import COMPACT, DELETES, EXPIRE, MANIFESTS, Action, quoted
+from icegate.maintenance.action import (
+    COMPACT,
+    DELETES,
+    EXPIRE,
+    MANIFESTS,
+    Action,
+    quoted,
+)
 from icegate.maintenance.compaction import GIB
 from icegate.maintenance.expiry import expire, fits
 from icegate.maintenance.orphans import views
@@ -128,6 +135,9 @@ class Run:
             )
 
     def _call(self, before: StoredTable, action: Action) -> str:
+        if action.tag:
+            edit(self.lake, action.table, action.tag.put)
+            return f"{action.tag.name} is at snapshot {action.tag.snapshot_id}"
         if BRANCH in (before.metadata.get("refs") or {}):  # of a run that was stopped
             self._drop_branch(action.table)
         if self.verify and action.kind == COMPACT:

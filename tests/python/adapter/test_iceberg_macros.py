@@ -121,6 +121,29 @@ def test_a_branch_and_a_tag_by_hand(orders: DbtProject) -> None:
     assert orders.rows("select count(*) from {s}.orders version as of 'before'") == [(3,)]
 
 
+def test_each_retention_is_as_iceberg_parses_it(orders: DbtProject) -> None:
+    (first, *_), *_ = orders.rows(
+        "select snapshot_id from {s}.orders.snapshots order by committed_at"
+    )
+    kept = {"retain_days": 7, "min_snapshots": 10, "snapshot_days": 3}
+    for without in [None, *kept]:
+        given = {name: number for name, number in kept.items() if name != without}
+        assert operate(orders, "create_branch", table="orders", name=f"b_{without}", **given).ok
+    assert operate(orders, "create_tag", table="orders", name="t", retain_days=2, snapshot=first).ok
+    columns = "max_reference_age_in_ms, min_snapshots_to_keep, max_snapshot_age_in_ms"
+    found = orders.rows(f"select name, {columns} from {{s}}.orders.refs where name <> 'main'")
+    day = 24 * 3600 * 1000
+    assert sorted(found) == [
+        ("b_None", 7 * day, 10, 3 * day),
+        ("b_min_snapshots", 7 * day, None, 3 * day),
+        ("b_retain_days", None, 10, 3 * day),
+        ("b_snapshot_days", 7 * day, 10, None),
+        ("t", 2 * day, None, None),
+    ]
+    at_first = orders.rows("select snapshot_id from {s}.orders.refs where name = 't'")
+    assert at_first == [(first,)]
+
+
 @pytest.mark.parametrize(
     ("macro", "args", "says"),
     [
@@ -128,6 +151,8 @@ def test_a_branch_and_a_tag_by_hand(orders: DbtProject) -> None:
         ("compact", {"table": "nowhere.orders"}, "nowhere has nothing of this name"),
         ("create_branch", {"table": "orders", "name": "build_x"}, "can't be called 'build_x'"),
         ("create_tag", {"table": "orders", "name": "release_7"}, "can't be called 'release_7'"),
+        ("create_tag", {"table": "orders", "name": "x", "retain_days": 0}, "retain_days is '0'"),
+        ("create_branch", {"table": "orders", "name": "x", "min_snapshots": "ten"}, "is 'ten'"),
         ("publish_branch", {"table": "orders", "name": "build_x"}, "icegate release publish x"),
         ("merge_on_read", {"isolation": "some"}, "isolation is 'some'"),
     ],

@@ -7,6 +7,9 @@ import shutil
 import pytest
 from conftest import ROOT, DbtProject
 
+from icegate.gate.refs import Metadata
+from icegate.gate.store import edit
+from icegate.health.limits import DAY_MS
 from icegate.locks import held_alone
 
 pytestmark = pytest.mark.slow
@@ -72,6 +75,36 @@ def test_a_wrong_policy_is_refused_before_anything_is_written(sick: DbtProject) 
     write(sick, "t", "maintenance_min_file=5")
     ran = sick.dbt("run-operation", "maintain")
     assert not ran.ok and files(sick) == 6
+
+
+def day_before(metadata: Metadata) -> Metadata:
+    """Make all of a table's versions a day older."""
+    found = {**metadata, "last-updated-ms": metadata["last-updated-ms"] - DAY_MS}
+    for name in ("snapshots", "snapshot-log"):
+        entries = metadata[name]
+        found[name] = [{**e, "timestamp-ms": e["timestamp-ms"] - DAY_MS} for e in entries]
+    return {**found, "metadata-log": []}
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_a_run_tags_what_readers_had_before_it_writes(own_project: DbtProject, gate: bool) -> None:
+    """Also of a table that is replaced, whose log of versions begins anew then."""
+    profile = (own_project.folder / "profiles.yml").read_text()
+    session = f"method: session\n      gate: {str(gate).lower()}"
+    own_project.write("profiles.yml", profile.replace("method: session", session))
+    config = "{{ config(materialized='table', maintenance_keep_day_end='30 days') }}"
+    own_project.write("models/t.sql", f"{config}\nselect 1 as id")
+    assert own_project.dbt("build").ok
+    name = f"{own_project.schema}.t"
+    edit(own_project.lake, name, day_before)
+    own_project.write("models/t.sql", f"{config}\nselect 2 as id")
+    ran = own_project.dbt("build")
+    assert ran.ok and "tag=day_end_" in ran.told
+    (tag,) = own_project.rows("select name from {s}.t.refs where name like 'day_end_%'")
+    assert own_project.rows(f"select id from {{s}}.t version as of '{tag[0]}'") == [(1,)]
+    assert own_project.rows("select id from {s}.t") == [(2,)]
+    own_project.write("models/t.sql", config.replace("day_end", "dayend") + "select 2 as id")
+    assert "did you mean 'maintenance_keep_day_end'?" in own_project.dbt("build").text
 
 
 def test_a_name_that_is_not_there(sick: DbtProject) -> None:

@@ -63,6 +63,7 @@ class Gate:
     def begin_node(self, node: Any) -> ExitStack:
         """Hold what a node needs while it writes its table, until that is closed."""
         self.personal.check(node)
+        self.adapter.tables().make_tags(node)
         held = ExitStack()
         held.callback(loading.end)
         table = self.gated.get(getattr(node, "unique_id", ""))

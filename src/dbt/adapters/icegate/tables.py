@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from icegate.gate.refs import WAP_ENABLED
 from icegate.landing import file_uri, new_files
 from icegate.locks import loading
 from icegate.maintenance.policy import policy_of
+from icegate.maintenance.tags import make_tags
 from icegate.properties import isolation_properties
 from icegate.tables import changes, constraints, model_checks, schema
 from icegate.tables.changes import Change, Wanted
@@ -194,6 +196,21 @@ class Tables:
 
         run, session = partial(self.adapter.execute, fetch=True), self.adapter.batches().session()
         in_dbt(self.adapter.embedded_lake, nodes, run, select, max_gb, logger.info, session)
+
+    def make_tags(self, node: Any) -> None:
+        """Tag what readers had when a period ended, as the policy of a node's table asks for.
+
+        Before its table is written: its log of versions may begin anew then.
+        """
+        config, lake = node.config.to_dict(), self.adapter.embedded_lake
+        if lake is None or not any(name.startswith("maintenance_keep") for name in config):
+            return
+        name, policy = f"{node.schema}.{node.alias}", policy_of(config, node.name)
+        for tag in make_tags(lake, name, policy, datetime.now(timezone.utc)):
+            if tag.can_be_made:
+                logger.info(f"table={name} tag={tag.name} snapshot={tag.snapshot_id}")
+            else:
+                logger.warning(f"{name}: {tag}")
 
     @as_dbt_error()
     def check_format(self, model: str, file_format: str) -> None:
