@@ -1,4 +1,4 @@
-{# A branch or tag at what readers have now, or as `given` says, unless there is one of this name. #}
+{# A branch or tag at what readers have now, or as `given` says, unless there is one already. #}
 {% macro create_ref(kind, table, name, given) %}
     {% set prefix = 'build_' if kind == 'branch' else 'release_' %}
     {% if name.startswith(prefix) or name == 'main' %}

@@ -1,4 +1,4 @@
-{{ config(sort_by=['metric_type', 'metric_date']) }}
+{{ config(sort_by=['metric_type', 'metric_date'], maintenance_keep_month_end='7 years') }}
 
 -- A cancelled order isn't revenue. Categories count what lines cost, since tax and shipping belong
 -- to no category.
