@@ -18,9 +18,12 @@ def manifest_path(project: Path) -> Path:
     return project / os.environ.get("DBT_TARGET_PATH", "target") / "manifest.json"
 
 
-def read_manifest(project: Path, wanted: str) -> dict[str, Any]:
-    """Return the manifest that dbt's last command wrote, or raise ``ConfigError``."""
-    path = manifest_path(project)
+def read_manifest(project: Path, wanted: str, folder: Path | None = None) -> dict[str, Any]:
+    """Return the manifest that dbt's last command wrote, or one of a folder that is named.
+
+    Raises ``ConfigError``.
+    """
+    path = folder / "manifest.json" if folder else manifest_path(project)
     try:
         found: dict[str, Any] = json.loads(path.read_text())
         if "nodes" not in found:

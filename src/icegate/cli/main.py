@@ -11,6 +11,7 @@ from icegate.cli.app import app as look
 from icegate.cli.audit import audit
 from icegate.cli.build import build
 from icegate.cli.doctor import doctor
+from icegate.cli.env import env
 from icegate.cli.gate import diff, eject, plan, status
 from icegate.cli.health import health
 from icegate.cli.history import history
@@ -63,6 +64,7 @@ for command in (init, doctor, *VIEWS, maintain, eject, wait):
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)
 app.add_typer(quarantine)
+app.add_typer(env)
 app.add_typer(server)
 app.add_typer(stream)
 

@@ -11,7 +11,8 @@ from icegate.errors import ConfigError
 from icegate.gate.refs import Metadata
 from icegate.history.versions import HOW, find, find_any, moment_of, newest
 from icegate.settings import Lake
-from icegate.tables.state import literal
+from icegate.tables.layout import partition_fields
+from icegate.tables.state import literal, state_from_metadata
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,20 @@ class Source:
             new = find_any(lake, self.name, metadata, until)
         keys = [key] if isinstance(key, str) else list(key or ())
         return Changes(self.sql, metadata, old, new, keys).sql(LocalFiles())
+
+    def copied(self, asked: Any) -> tuple[str, str]:
+        """Return the clauses of a table like this one, and what it is as of ``asked``, or now."""
+        lake, metadata = self.known(self.name, f"cannot begin with the history of {self.name}")
+        version = newest(metadata, "")
+        if asked is not None:
+            version = find_any(lake, self.name, metadata, asked)
+        state = state_from_metadata(metadata)
+        fields = partition_fields(state.partitions, self.name)
+        by = f"partitioned by ({', '.join(field.render() for field in fields)}) " if fields else ""
+        clauses = f"{by}tblproperties ('format-version' = '{metadata['format-version']}')"
+        if version.snapshot_id is None:
+            return clauses, f"{self.sql} where false"
+        return clauses, f"{self.sql} version as of {version.snapshot_id}"
 
     def known(self, name: str, what: str) -> tuple[Lake, Metadata]:
         """Return the lake and the metadata of a table; raise ``ConfigError`` if it has none."""

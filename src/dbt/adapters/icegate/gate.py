@@ -14,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from dbt.adapters.icegate import task as of_dbt
+from dbt.adapters.icegate.environments import begin_with_past
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.errors import IcegateError
@@ -171,7 +172,8 @@ class Gate:
     def at_hooks(self, task: Any, when: str) -> None:
         """Begin or end a build: dbt is about to run the hooks before or after all nodes."""
         if when == "on-run-start":
-            return self.begin(task)
+            self.begin(task)
+            return begin_with_past(self.adapter, task)
         self.adapter.connections.met.note(task.node_results)
         if self.build is not None:
             try:

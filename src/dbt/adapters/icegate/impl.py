@@ -80,6 +80,7 @@ class IcegateConfig(SparkConfig):
     track_columns: list[str] | str | None = None
     history_mode: str | None = None
     history_gap: str | None = None
+    from_history: bool | str | int | None = None
 
 
 class IcegateAdapter(SparkAdapter):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.events.logging import AdapterLogger
 
 from dbt.adapters.icegate.task import rehearsal
+from icegate.environments import VARIABLE
 from icegate.gate import refs
 from icegate.unchanged.seen import Seen
 
@@ -40,7 +41,10 @@ class Unchanged:
         lake, config = self.adapter.embedded_lake, self.adapter.config
         if when == "on-run-start":
             self._skips = None
-            wanted = any(node.config.get(OPTION) for node in task.manifest.nodes.values())
+            # An environment writes in its own schemas only, so there is no memory of it.
+            wanted = not os.environ.get(VARIABLE) and any(
+                node.config.get(OPTION) for node in task.manifest.nodes.values()
+            )
             if wanted and lake is not None and not rehearsal(task):
                 from icegate.unchanged.parts import Parts  # with sqlglot: a tenth of a second
                 from icegate.unchanged.skips import Skips
