@@ -23,7 +23,8 @@ from icegate.catalog import (
     read_metadata,
 )
 from icegate.errors import CatalogError, ConfigError, did_you_mean
-from icegate.gate.store import Step, drop_namespace, dropped, make_namespace, move
+from icegate.gate import refs
+from icegate.gate.store import drop_namespace, dropped, make_namespace, move
 from icegate.settings import Lake
 from icegate.tables.metadata import moment
 
@@ -45,13 +46,8 @@ class Environment:
     @property
     def used_at(self) -> datetime:
         """When something was last written in it."""
-        found = [self.created_at]
-        for entry in self.entries:
-            try:
-                found.append(moment(read_metadata(entry).get("last-updated-ms")) or self.created_at)
-            except CatalogError:  # its files are gone: it can be dropped all the same
-                continue
-        return max(found)
+        written = (moment(_read(entry).get("last-updated-ms")) for entry in self.entries)
+        return max([self.created_at, *filter(None, written)])
 
 
 def state_of(lake: Lake, name: str) -> Path:
@@ -118,8 +114,8 @@ def create(lake: Lake, name: str, manifest: Mapping[str, Any]) -> Path:
     if taken:
         raise ConfigError(
             what,
-            why=f"{', '.join(taken)} would count as its schema, or it as {taken[0]}'s, and that "
-            "would be dropped with it",
+            why=f"{name} and all that begins with {name}_ is dropped with it, and that overlaps "
+            f"with {', '.join(taken)}",
             fix="take another name; of a manifest that isn't production's name another --state",
         )
     make_namespace(lake, name)
@@ -143,8 +139,18 @@ def drop(lake: Lake, environment: Environment) -> list[str]:
 
     A folder stays where a table of another schema has files: one that was renamed.
     """
-    steps: list[Step] = [dropped(entry) for entry in environment.entries]
-    move(lake, steps)
+    released = [
+        entry.full_name
+        for entry in environment.entries
+        if entry.kind == "table" and refs.is_gated(_read(entry))
+    ]
+    if released:
+        raise ConfigError(
+            f"cannot drop environment {environment.name!r}",
+            why=f"{', '.join(released)} came through the gate, so it's production's",
+            fix="move it to a schema that doesn't begin so, or drop it yourself",
+        )
+    move(lake, [dropped(entry) for entry in environment.entries])
     for schema in environment.schemas:
         drop_namespace(lake, schema)
     shutil.rmtree(state_of(lake, environment.name), ignore_errors=True)
@@ -154,6 +160,13 @@ def drop(lake: Lake, environment: Environment) -> list[str]:
     for folder in set(folders) - set(kept):
         shutil.rmtree(folder, ignore_errors=True)
     return [str(folder) for folder in kept]
+
+
+def _read(entry: CatalogEntry) -> dict[str, Any]:
+    try:
+        return read_metadata(entry)
+    except CatalogError:  # its files are gone: it can be dropped all the same
+        return {}
 
 
 def _is_of(schema: str, name: str) -> bool:
