@@ -96,6 +96,24 @@ def create(lake: Lake, name: str, manifest: Mapping[str, Any]) -> Path:
 
     Raises ``ConfigError`` for a name whose schemas may be someone else's.
     """
+    _check(lake, name, manifest)
+    make_namespace(lake, name)
+    with connected(lake, "rw") as run:
+        run(
+            "insert or ignore into iceberg_namespace_properties"
+            " (catalog_name, namespace, property_key, property_value) values (?, ?, ?, ?)",
+            lake.catalog,
+            name,
+            MARK,
+            datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        )
+    folder = state_of(lake, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def _check(lake: Lake, name: str, manifest: Mapping[str, Any]) -> None:
     what, known = f"cannot create environment {name!r}", environments(lake)
     if not NAME.fullmatch(name) or len(name) > LONGEST:
         raise ConfigError(
@@ -118,20 +136,6 @@ def create(lake: Lake, name: str, manifest: Mapping[str, Any]) -> Path:
             f"with {', '.join(taken)}",
             fix="take another name; of a manifest that isn't production's name another --state",
         )
-    make_namespace(lake, name)
-    with connected(lake, "rw") as run:
-        run(
-            "insert or ignore into iceberg_namespace_properties"
-            " (catalog_name, namespace, property_key, property_value) values (?, ?, ?, ?)",
-            lake.catalog,
-            name,
-            MARK,
-            datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        )
-    folder = state_of(lake, name)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
 
 
 def drop(lake: Lake, environment: Environment) -> list[str]:
