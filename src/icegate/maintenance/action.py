@@ -64,9 +64,9 @@ class Action:
         return self.saves / max(1, self.rewrites)
 
     def call(self, branch: str = "") -> str:
-        """Return the SQL, which works on ``branch`` if one is given."""
+        """Return the SQL, which works on ``branch`` if one is given; of a tag the command."""
         if self.tag:
-            return self.tag.sql
+            return f"icegate refs {self.table} --make"
         pairs = [literal(text) for option in self.options.items() for text in option]
         given = {
             "table": literal(quoted(self.table)),

@@ -15,11 +15,9 @@ from icegate.gate import refs
 from icegate.gate.refs import FOR_EVER_MS, Metadata
 from icegate.gate.store import edit
 from icegate.health.limits import limits_of
-from icegate.maintenance.action import quoted
 from icegate.maintenance.policy import FOR_EVER, RETENTION, Policy
 from icegate.settings import Lake
 from icegate.tables.metadata import ancestry, moment
-from icegate.tables.state import quote
 
 MISSING, SHORT, TAKEN, EXPIRED = "missing", "too short", "taken", "expired"
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -51,14 +49,6 @@ class Tag:
         if not self.can_be_made or self.snapshot_id is None:
             return metadata
         return refs.keep(metadata, self.name, self.snapshot_id, self.age_ms)
-
-    @property
-    def sql(self) -> str:
-        """The statement that makes it: whole minutes, and rather longer than shorter."""
-        return (
-            f"alter table {quoted(self.table)} create or replace tag {quote(self.name)} "
-            f"as of version {self.snapshot_id} retain {-(-self.age_ms // 60_000)} minutes"
-        )
 
     def __str__(self) -> str:
         return f"{self.name}: {self.state}" + (f": {self.why}" if self.why else "")

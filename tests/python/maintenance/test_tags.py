@@ -194,7 +194,7 @@ def test_maintenance_tags_before_it_expires(made: Made) -> None:
     plan = planned(made, Policy(keep_month_end="7 years", min_snapshots=1))
     assert [plan.actions[0].kind, plan.actions[-1].kind] == [MAKE_TAG, EXPIRE]
     assert plan.actions[-1].why == "19 snapshots can go, 2 left"
-    assert "retain" in plan.actions[0].call() and "as of version" in plan.actions[0].call()
+    assert plan.actions[0].call() == "icegate refs s.t --make"
     done = next(Run(made.lake, lambda sql: pytest.fail(sql)).carry_out([plan]))
     assert done.outcome == "done" and "month_end_2026_10 is at" in done.said
     assert [*tags(made)] == ["month_end_2026_10"]
@@ -243,6 +243,18 @@ def test_refs_lists_looks_and_makes(tmp_path: Path, made: Made) -> None:
     assert ran.code == 0 and {"table": "s.t", "made": True}.items() <= ran.json["tags"][0].items()
     assert tags(made)["year_end_2020"] == id
     assert any(r["kind"] == "period end" and "forever" in r["held_by"] for r in ran.json["refs"])
+
+
+def test_icegate_maintain_makes_them_without_java(tmp_path: Path, made: Made) -> None:
+    folder = tmp_path / "a b"
+    (id,) = versions(made, "2020-01-15")
+    parse(folder, maintenance_keep_year_end="forever")
+    ran = run_icegate(folder, "maintain", "--plan")
+    assert ran.out.splitlines()[1].split() == ["s.t", "create_tag", "year_end_2025:", "missing"]
+    ran = run_icegate(folder, "maintain")
+    assert ran.code == 0, ran.err
+    assert f"s.t create_tag: done in 0.0 s: year_end_2020 is at snapshot {id}" in ran.out
+    assert tags(made) == {f"year_end_{year}": id for year in range(2020, 2026)}
 
 
 def test_what_cannot_be_is_said_and_changes_nothing(tmp_path: Path, made: Made) -> None:
