@@ -24,6 +24,7 @@ from icegate.catalog import (
 )
 from icegate.errors import CatalogError, ConfigError, did_you_mean
 from icegate.gate import refs
+from icegate.gate.candidates import OWN
 from icegate.gate.store import drop_namespace, dropped, make_namespace, move
 from icegate.settings import Lake
 from icegate.tables.metadata import moment
@@ -126,7 +127,7 @@ def _check(lake: Lake, name: str, manifest: Mapping[str, Any]) -> None:
         raise ConfigError(
             what, why="the catalog has no tables: there is no production", fix="build it first"
         )
-    theirs = _production(manifest) | set(list_namespaces(lake) if name not in known else ())
+    theirs = {*_production(manifest), *OWN, *(list_namespaces(lake) if name not in known else ())}
     taken = [schema for schema in sorted(theirs) if _is_of(schema, name)]
     taken += [other for other in known if other != name and _is_of(name, other)]
     if taken:

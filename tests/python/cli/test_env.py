@@ -93,6 +93,7 @@ def test_a_table_that_came_through_the_gate_is_never_dropped(shop_with_state: Pa
         ("silver", "pr", "overlaps with silver"),
         ("pr_9", "pr", "overlaps with pr_9_silver"),
         ("gol", "pr", ""),
+        ("icegate", "pr", "overlaps with icegate"),
         ("Pr-12", "pr", "a letter, then letters"),
         ("pr_12", "local", "its schema is 'main'"),
         ("pr_12", "gated", "would be a release among production's"),
