@@ -88,6 +88,7 @@ class Work:
     policy: Policy
     limits: Limits
     now_ms: int
+    bytes: int = 0  # of all data files
     actions: list[Action] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)

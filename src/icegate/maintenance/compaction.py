@@ -21,6 +21,7 @@ Due = tuple[Part, str]  # a partition, and why
 def plan_files(work: Work, parts: list[Part]) -> None:
     """Plan what a table's policy asks for, the partitions first that pay most."""
     everything, policy = whole(parts), work.policy
+    work.bytes = everything.bytes
     due = [(part, why) for part in parts if (why := _why(part, everything, work))]
     if policy.scope == "closed_partitions":
         since = work.now_ms - policy.quiet_hours * HOUR_MS
@@ -35,23 +36,39 @@ def plan_files(work: Work, parts: list[Part]) -> None:
             said = f"{many(len(open_now), 'partition')} written to less than"
             work.left.append(f"{said} {policy.quiet_hours:g} hours ago")
     due.sort(key=lambda each: -_saves(each[0], work) / max(1, _rewrites(each[0], work)))
-    taken, room = list[Due](), policy.max_gb * GIB
-    for part, why in due:
-        if _rewrites(part, work) <= room:
-            taken.append((part, why))
-            room -= _rewrites(part, work)
-    if len(taken) < len(due):
-        rest = many(len(due) - len(taken), "partition")
-        work.left.append(f"{rest}: more than {policy.max_gb:g} GiB in one run")
-    for chunk in _chunks(taken, work):
+    old = [each for each in due if _is_old(each[0], work)]
+    moved = _within(work, old, policy.old_partitions_max_gb or 0, " of an earlier partitioning")
+    taken = _within(work, [each for each in due if each not in old], policy.max_gb)
+    for chunk in (*_chunks(moved, work), *_chunks(taken, work)):
         work.actions.append(_compaction(work, chunk, len(chunk) == len(parts)))
     compacted = {id(part) for part, _ in due}
     _plan_deletes(work, [part for part in parts if id(part) not in compacted])
 
 
+def _within(work: Work, due: list[Due], max_gb: float, which: str = "") -> list[Due]:
+    """Return what fits into a budget, and say what doesn't."""
+    taken, room = list[Due](), max_gb * GIB
+    for part, why in due:
+        if _rewrites(part, work) <= room:
+            taken.append((part, why))
+            room -= _rewrites(part, work)
+    if len(taken) < len(due):
+        rest = many(len(due) - len(taken), "partition") + which
+        work.left.append(f"{rest}: more than {max_gb:g} GiB in one run")
+    return taken
+
+
+def _is_old(part: Part, work: Work) -> bool:
+    """Tell whether a partition of an earlier partitioning is to be moved into today's."""
+    is_of_before = part.spec_id != work.metadata["default-spec-id"] and part.files > 0
+    return is_of_before and work.policy.old_partitions_max_gb is not None
+
+
 def _why(part: Part, everything: Part, work: Work) -> str:
     """Return why a partition is due, or nothing."""
     policy, gone = work.policy, part.deleted_rows + part.equality_rows
+    if _is_old(part, work):
+        return f"{many(part.files, 'file')} of an earlier partitioning"
     if gone and gone >= policy.delete_ratio * part.rows:
         return f"{gone:,} of {many(part.rows, 'row')} are deleted in {many(part.deletes, 'file')}"
     many_small = part.small >= policy.min_files or everything.spare >= policy.min_files
@@ -75,6 +92,8 @@ def _saves(part: Part, work: Work) -> int:
 
 
 def _rewrites(part: Part, work: Work) -> int:
+    if _is_old(part, work):  # without a partition no `where` keeps the rest of the table out
+        return part.bytes if partition_sql(work.metadata, part) else work.bytes
     return part.bytes if part.deletes else part.small_bytes
 
 
@@ -101,6 +120,8 @@ def _compaction(work: Work, chunk: list[Due], is_all: bool) -> Action:
     }
     if any(part.deletes for part in parts):
         options["delete-file-threshold"] = "1"
+    if any(_is_old(part, work) for part in parts):
+        options["rewrite-all"] = "true"  # of the right size they would be left
     if policy.target_file_mb:
         options["target-file-size-bytes"] = str(policy.target_file_mb * MIB)
     arguments = {} if policy.strategy == "binpack" else {"strategy": "'sort'"}

@@ -82,7 +82,7 @@ def plan(
     if policy.target_file_mb:
         target = {TARGET: str(policy.target_file_mb * MIB)}
         metadata = refs.with_properties(metadata, target)
-    found = look(entry, now, _may_pay(snapshot, policy), metadata)
+    found = look(entry, now, _may_pay(metadata, snapshot, policy), metadata)
     if found.error:
         return replace(empty, refused=(f"it can't be read: {found.error}",))
     now_ms = int(now.timestamp() * 1000)
@@ -108,8 +108,10 @@ def ranked(plans: Iterable[TablePlan]) -> list[TablePlan]:
     return sorted(plans, key=lambda each: (-each.worth, each.table))
 
 
-def _may_pay(snapshot: Metadata, policy: Policy) -> bool:
+def _may_pay(metadata: Metadata, snapshot: Metadata, policy: Policy) -> bool:
     """Tell whether files may have to be rewritten, as far as the totals of a snapshot say."""
+    if policy.old_partitions_max_gb is not None and len(metadata["partition-specs"]) > 1:
+        return True
     files, deletes = (total(snapshot["summary"], what) for what in ("data-files", "delete-files"))
     if files is None or deletes is None or deletes:
         return True

@@ -44,7 +44,8 @@ class Policy(BaseModel):
 
     ``min_files`` small files (below 75 % of the target size) in a partition are compacted, or in
     all partitions together so many that compaction would save; ``delete_ratio`` is that of rows
-    deleted by delete files. ``max_gb`` and ``max_minutes`` are of one table in one run.
+    deleted by delete files. ``max_gb`` and ``max_minutes`` are of one table in one run, and so is
+    ``old_partitions_max_gb``: of files of an earlier ``partition_by``, none without it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,6 +63,7 @@ class Policy(BaseModel):
     )  # how long nobody wrote to a partition that is closed
     where: str | None = None
     max_gb: float = Field(default=100, gt=0)
+    old_partitions_max_gb: float | None = Field(default=None, gt=0)
     max_minutes: float = Field(default=60, gt=0)
     min_snapshots: int = Field(default=10, ge=1)
     max_query_hours: float = Field(default=24, ge=0)

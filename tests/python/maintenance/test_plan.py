@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from health.tables import NOW, Made, append, write
+from pyiceberg.transforms import BucketTransform
 from shop import lake_of, make_project
 
 from icegate.catalog import list_relations, local_path, read_metadata
@@ -252,3 +253,30 @@ def test_an_order_goes_into_the_call(made: Made) -> None:
     call = only(planned(made, strategy="sort", sort_by=["id desc"])).call()
     assert "sort_order => 'id desc'" in call
     assert "sort_order" not in only(planned(made, strategy="sort")).call()
+
+
+def test_files_of_an_earlier_partitioning_are_moved_within_their_budget(made: Made) -> None:
+    table = made.table(days=True)
+    for day in ("a", "b", "c"):
+        write(table, 600.0, day=day)  # of the right size: nothing else would touch them
+    with table.update_spec() as spec:
+        spec.remove_field("day").add_field("id", BucketTransform(4), "bucket")
+    assert planned(made).actions == ()
+    found = planned(made, old_partitions_max_gb=1.5)
+    (action,) = found.actions
+    assert (action.kind, action.rewrites) == (COMPACT, 1200 * 2**20)
+    assert action.options["rewrite-all"] == "true" and action.where.count("`day` = ") == 2
+    assert action.why.endswith("1 file of an earlier partitioning")
+    left = "1 partition of an earlier partitioning: more than 1.5 GiB in one run"
+    assert found.left == (left,)
+
+
+def test_what_had_no_partitions_is_moved_as_a_whole_or_not_at_all(made: Made) -> None:
+    table = made.table()
+    write(table, 600.0, 600.0)
+    with table.update_spec() as spec:
+        spec.add_identity("day")
+    write(table, 600.0, day="a")
+    action = only(planned(made, old_partitions_max_gb=2))
+    assert (action.where, action.rewrites) == ("", 1800 * 2**20)  # no SQL leaves the new file out
+    assert planned(made, old_partitions_max_gb=1.5).actions == ()

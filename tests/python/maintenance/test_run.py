@@ -435,3 +435,23 @@ def test_files_that_nothing_refers_to_go_in_two_steps(own_project: DbtProject) -
     assert not stray.exists() and late.exists()
     assert {*folder.iterdir()} == {file for file in files if "stray" not in file.name} | {late}
     assert sick.all()[0][0] == 200
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "part"), ("part", "bucket(2, id)")])
+def test_files_of_an_earlier_partitioning_go_into_todays(
+    sick: Sick, before: str, after: str
+) -> None:
+    sick.table(by=before)
+    sick.fill(files=3)
+    if before:
+        sick.project.rows(f"alter table {{s}}.t drop partition field {before}")
+    sick.project.rows(f"alter table {{s}}.t add partition field {after}")
+    sick.fill(files=1)
+    rows, policy = sick.all(), Policy(old_partitions_max_gb=1)
+    today = sick.metadata()["default-spec-id"]
+    assert {part.files.spec_id for part in sick.health().partitions if part.files} > {today}
+    (done,) = sick.run(policies={"t": policy}, verify=True)
+    assert done.outcome == DONE, done.said
+    assert {part.files.spec_id for part in sick.health().partitions if part.files} == {today}
+    assert sick.all() == rows
+    assert sick.run(policies={"t": policy}) == []
