@@ -15,6 +15,7 @@ from icegate.tables.layout import (
     partition_fields,
     sort_fields,
 )
+from icegate.tables.renames import declared
 from icegate.tables.state import TableState, literal, quote
 
 # Names of what the model set: only these are ever taken away, never what a person set by hand.
@@ -22,6 +23,9 @@ MANAGED = "icegate.managed"
 DISTRIBUTION = "write.distribution-mode"
 # Iceberg can't take it back.
 KEPT = ("format-version",)
+# What a change does to the rows that are there: nothing; it is for new files only, until the old
+# ones are rewritten; readers lose values.
+SAFE, REWRITE, DESTRUCTIVE = "safe", "rewrite", "destructive"
 
 
 class Change(NamedTuple):
@@ -33,6 +37,7 @@ class Change(NamedTuple):
     sql: str
     log: str
     is_seen: bool = False
+    effect: str = SAFE
 
 
 def renamed(names: tuple[str, str]) -> Change:
@@ -53,6 +58,9 @@ class Wanted:
     comments: dict[str, str]
     # The catalog's own values of what the model no longer sets.
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)
+    renames: dict[str, str] = dataclasses.field(default_factory=dict)  # new name: old name
+    # True may lose columns; False neither when the table is rebuilt; None then only.
+    allow_destructive: bool | None = None
 
     @property
     def managed(self) -> str:
@@ -113,6 +121,8 @@ def wanted_table(model: dict[str, Any], properties: dict[str, str]) -> Wanted:
         sort=sort_fields(as_terms(config.get("sort_by")), f"sort_by of model {name}"),
         comment=model.get("description") or "" if docs.get("relation") else "",
         comments=described if docs.get("columns") else {},
+        renames=declared(model),
+        allow_destructive=config.get("allow_destructive"),
     )
 
 
@@ -191,9 +201,11 @@ def _partition_changes(state: TableState, target: list[Transform]) -> list[Chang
             gone.remove(old)
             sql = f"replace partition field {old.render()} with {field.render()}"
             log = f"partition_replaced={old} by={field}"
-        found.append(Change(sql, log, True))
+        found.append(Change(sql, log, True, REWRITE))
     dropped = [
-        Change(f"drop partition field {field.render()}", f"partition_dropped={field}", True)
+        Change(
+            f"drop partition field {field.render()}", f"partition_dropped={field}", True, REWRITE
+        )
         for field in gone
     ]
     return [*dropped, *found]
@@ -207,7 +219,7 @@ def _sort_changes(state: TableState, target: list[SortField]) -> list[Change]:
         # `locally` leaves `write.distribution-mode` alone.
         terms = ", ".join(field.render() for field in target)
         log = f"sort_order={'|'.join(str(field) for field in target)}"
-        return [Change(f"write locally ordered by {terms}", log)]
+        return [Change(f"write locally ordered by {terms}", log, effect=REWRITE)]
     mode, restored = properties.get(DISTRIBUTION), f"unset tblproperties ('{DISTRIBUTION}')"
     if mode is not None:  # `unordered` sets it to none
         restored = f"set tblproperties ('{DISTRIBUTION}' = {literal(mode)})"

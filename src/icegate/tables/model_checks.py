@@ -36,6 +36,13 @@ def check_configs(model: dict[str, Any], known: Collection[str]) -> None:
                 why="dbt would take it and do nothing",
                 fix=f"did you mean {close[0]!r}? a config of your own goes into `meta`",
             )
+    consent = model["config"].get("allow_destructive")
+    if consent is not None and not isinstance(consent, bool):
+        raise ConfigError(
+            f"cannot use allow_destructive {consent!r} of model {model['name']}",
+            why="it says whether a run may take columns from readers",
+            fix="set it to true or false",
+        )
     mode = model["config"].get("on_schema_change") or "ignore"
     if mode not in SCHEMA_CHANGES:
         raise ConfigError(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from icegate.errors import ConfigError
-from icegate.tables.changes import Change, Wanted, layout_after
+from icegate.tables.changes import DESTRUCTIVE, Change, Wanted, changes, layout_after, renamed
+from icegate.tables.model_checks import columns_differ
+from icegate.tables.renames import check_returned, pending, renamed_state
 from icegate.tables.state import TableState, literal, quote
 
 PARTS = {"ARRAY": ["element"], "MAP": ["key", "value"]}
 WIDER = {("INT", "BIGINT"), ("FLOAT", "DOUBLE")}
+CONSENT = "the model has no `allow_destructive: true`"
+REBUILD = "or rebuild the table with --full-refresh"
 TEXT = re.compile(r"\b(?:var)?char\s*\(\s*\d+\s*\)", re.IGNORECASE)
 
 
@@ -46,34 +50,79 @@ def diff(batch: Iterable[tuple[str, str]], table: Iterable[tuple[str, str]]) -> 
     return found
 
 
+class ColumnsDiffer(ConfigError):
+    """What `on_schema_change: fail` asks for."""
+
+
+def table_changes(
+    state: TableState, wanted: Wanted, columns: Sequence[tuple[str, str]], mode: str
+) -> list[Change]:
+    """Return all changes of a table that stays, and raise ``ConfigError`` before the first of them.
+
+    ``columns`` are those of the batch, none where nobody asks for them. Renames come first, so that
+    the rest counts from the new names; then new columns, since the layout may name them; dropped
+    ones last.
+    """
+    names = pending(state, wanted.renames, wanted.model)
+    if columns:
+        check_returned(names, [name for name, _ in columns], wanted.model)
+    first, state = [*map(renamed, names)], renamed_state(state, names)
+    if mode == "ignore" or not columns:
+        return [*first, *changes(state, wanted)]
+    found = diff(columns, [(c.name, c.type) for c in state.columns])
+    if found and mode == "fail":
+        raise ColumnsDiffer(columns_differ(wanted.model, found.describe()))
+    added, dropped = schema_changes(found, mode, state, wanted)
+    after = state.with_columns(found.added)
+    return [*first, *added, *changes(after, wanted), *dropped]
+
+
 def schema_changes(
     found: SchemaDiff, mode: str, state: TableState, wanted: Wanted
 ) -> tuple[list[Change], list[Change]]:
-    """Return what ``on_schema_change: mode`` adds and what it drops; raises ``ConfigError``."""
+    """Return what ``on_schema_change: mode`` adds and what it drops; raises ``ConfigError``.
+
+    A column of a type that Iceberg can't make of the old one is made anew, by consent.
+    """
     sync = mode == "sync_all_columns"
-    if sync and found.retyped:
-        path, (old, new) = next(iter(found.retyped.items()))
-        raise ConfigError(
-            f"cannot change column {path} of model {wanted.model} from {old} to {new}",
-            why="Iceberg only widens: int to bigint, float to double, a decimal's precision",
-            fix=f"cast it to {old} in the model, or rebuild the table with --full-refresh",
+    anew = found.retyped if sync else {}
+    if sync:
+        _check_lost(found, state, wanted)
+    added = [
+        Change(
+            f"drop column {_quoted(path)}", f"column={path} type={new} was={old}", True, DESTRUCTIVE
         )
-    added = []
-    if found.added:
-        columns = ", ".join(
-            _new_column(*item, wanted.comment_of(item[0])) for item in found.added.items()
+        for path, (old, new) in anew.items()
+    ]
+    new_columns = {**{path: new for path, (_, new) in anew.items()}, **found.added}
+    if new_columns:
+        listed = ", ".join(
+            _new_column(*item, wanted.comment_of(item[0])) for item in new_columns.items()
         )
-        log = f"columns_added={'|'.join(found.added)}"
-        added.append(Change(f"add columns ({columns})", log))
+        log = f"columns_added={'|'.join(found.added)}" if found.added else ""
+        added.append(Change(f"add columns ({listed})", log))
     for path, (old, new) in found.widened.items():
         log = f"column={path} type={new} was={old}"
         added.append(Change(f"alter column {_quoted(path)} type {new}", log))
     if not sync or not found.dropped:
         return added, []
-    _check_dropped(found.dropped, state, wanted)
     names = ", ".join(_quoted(path) for path in found.dropped)
     log = f"columns_dropped={'|'.join(found.dropped)}"
-    return added, [Change(f"drop columns ({names})", log, True)]
+    return added, [Change(f"drop columns ({names})", log, True, DESTRUCTIVE)]
+
+
+def check_rebuild(
+    columns: Iterable[tuple[str, str]], state: TableState | None, wanted: Wanted
+) -> None:
+    """Raise ``ConfigError`` where a rebuilt table would lose what its model says it mustn't."""
+    if state is None:
+        return
+    names = pending(state, wanted.renames, wanted.model)
+    columns = list(columns)
+    check_returned(names, [name for name, _ in columns], wanted.model)
+    if wanted.allow_destructive is False:
+        held = renamed_state(state, names).columns
+        _check_consent(diff(columns, [(c.name, c.type) for c in held]), wanted)
 
 
 def same_columns(batch: Iterable[tuple[str, str]], table: Iterable[tuple[str, str]]) -> bool:
@@ -83,18 +132,50 @@ def same_columns(batch: Iterable[tuple[str, str]], table: Iterable[tuple[str, st
     return names and not diff(batch, table)
 
 
-def _check_dropped(dropped: list[str], state: TableState, wanted: Wanted) -> None:
+def _check_lost(found: SchemaDiff, state: TableState, wanted: Wanted) -> None:
+    """Raise for a column that can't be dropped, or of whose loss the model doesn't say a word."""
     partitions, sort = layout_after(state, wanted)
     spec = [item.column for item in partitions]
     order = [item.transform.column for item in sort]
-    for path in dropped:
+    for path in (*found.dropped, *found.retyped):
+        verb = "drop" if path in found.dropped else "change the type of"
         for use, columns in (("partitioned", spec), ("sorted", order)):
             if any(f"{name}.".startswith(f"{path.lower()}.") for name in columns):
                 raise ConfigError(
-                    f"cannot drop column {path} of model {wanted.model}",
+                    f"cannot {verb} column {path} of model {wanted.model}",
                     why=f"its table is {use} by it",
                     fix="keep the column, or rebuild the table with --full-refresh",
                 )
+    _check_consent(found, wanted)
+    for path, (old, new) in found.retyped.items():
+        if "." in path:  # it may be in an array, of which nothing can be dropped
+            why = "only a column as a whole can be made anew"
+            raise _not_widened(path, old, new, wanted, why, REBUILD)
+
+
+def _check_consent(found: SchemaDiff, wanted: Wanted) -> None:
+    if wanted.allow_destructive:
+        return
+    for path, (old, new) in found.retyped.items():
+        fix = "" if wanted.allow_destructive is False else f"{REBUILD[3:]}, "
+        raise _not_widened(path, old, new, wanted, f"readers would lose its values, and {CONSENT}",
+                           f"{fix}or set that")  # fmt: skip
+    if found.dropped:
+        many = "s" if len(found.dropped) > 1 else ""
+        renamed = "; or say `meta: {renamed_from: …}` of one that was renamed" * bool(found.added)
+        raise ConfigError(
+            f"cannot drop column{many} {', '.join(found.dropped)} of model {wanted.model}",
+            why=f"readers would lose the values, and {CONSENT}",
+            fix=f"keep in the query what the table has, or set that{renamed}",
+        )
+
+
+def _not_widened(path: str, old: str, new: str, wanted: Wanted, why: str, fix: str) -> ConfigError:
+    return ConfigError(
+        f"cannot change column {path} of model {wanted.model} from {old} to {new}",
+        why=f"Iceberg only widens: int to bigint, float to double, a decimal's precision; {why}",
+        fix=f"cast it to {old} in the model, {fix}",
+    )
 
 
 def _new_column(path: str, kind: str, comment: str) -> str:

@@ -149,7 +149,8 @@ def test_a_contract_is_kept(project: DbtProject) -> None:
 
 
 def test_schema_changes_reach_the_table(project: DbtProject) -> None:
-    config = "{{ config(materialized='incremental', on_schema_change='sync_all_columns') }}"
+    sync = "on_schema_change='sync_all_columns', allow_destructive=true"
+    config = f"{{{{ config(materialized='incremental', {sync}) }}}}"
     project.write("models/m.sql", f"{config} select 1 as a, 2 as b")
     assert project.dbt("run").ok
     project.write("models/m.sql", f"{config} select 1 as a, 3 as c")

@@ -15,7 +15,8 @@ def test_a_view_becomes_a_table(either: DbtProject) -> None:  # noqa: F811
 
 
 def test_a_column_is_really_dropped(either: DbtProject) -> None:  # noqa: F811
-    config = "{{ config(materialized='incremental', on_schema_change='sync_all_columns') }}"
+    sync = "on_schema_change='sync_all_columns', allow_destructive=true"
+    config = f"{{{{ config(materialized='incremental', {sync}) }}}}"
     either.write("models/m.sql", f"{config} select 1 as a, 2 as b")
     assert either.dbt("run").ok
     either.write("models/m.sql", f"{config} select 3 as a")

@@ -211,7 +211,7 @@ def test_columns_are_added_widened_and_dropped(project: DbtProject) -> None:
     run = project.dbt("run")
     assert not run.ok and "new in the model: s.b string, added decimal(4,1)" in run.text
     assert "Compilation Error" in run.text
-    model(project, new, on_schema_change="sync_all_columns")
+    model(project, new, on_schema_change="sync_all_columns", allow_destructive=True)
     run = project.dbt("run")
     assert run.ok, run.text
     found = project.rows("select id, price, s.a, s.b, added from {s}.m order by id")
@@ -242,7 +242,7 @@ def test_a_column_that_the_partitioning_needs_is_not_dropped(project: DbtProject
 
 @pytest.mark.slow
 def test_the_layout_may_follow_the_columns(project: DbtProject) -> None:
-    config: dict[str, Any] = {"on_schema_change": "sync_all_columns"}
+    config = {"on_schema_change": "sync_all_columns", "allow_destructive": True}
     model(project, ROW, partition_by=["days(ts)"], sort_by=["ts"], **config)
     assert project.dbt("run").ok
     select = "select 2 as id, 'x' as name, date'2026-01-02' as day"

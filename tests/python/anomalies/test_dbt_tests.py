@@ -109,7 +109,8 @@ def test_columns_that_a_build_changes(shop: GatedProject) -> None:
     place(shop, schema_changed={}, volume_anomaly={"min_history": 3})
     known(shop)
     # Columns go from a table that is built beside, whose own history has just begun.
-    load(shop, 9000, amount="1 as code, id % 50", on_schema_change="sync_all_columns")
+    sync = {"on_schema_change": "sync_all_columns", "allow_destructive": True}
+    load(shop, 9000, amount="1 as code, id % 50", **sync)
     shop.write("models/orders.sql", (shop.folder / "models/orders.sql").read_text().replace(
         "id % 50 as amount,", ""))  # fmt: skip
     run = shop.dbt("build")

@@ -102,6 +102,7 @@ def test_changed_columns_reach_readers_with_their_rows(gated: GatedProject) -> N
 
 def test_an_incremental_model_drops_a_column_at_publish(gated: GatedProject) -> None:
     config = {"materialized": "incremental", "on_schema_change": "sync_all_columns"}
+    config["allow_destructive"] = True
     gated.model("events", "select 1 as id, 5 as amount, 'x' as kind", **config)
     gated.tests(events=NOT_NULL)
     assert gated.dbt("build").ok

@@ -81,6 +81,7 @@ class IcegateConfig(SparkConfig):
     history_mode: str | None = None
     history_gap: str | None = None
     from_history: bool | str | int | None = None
+    allow_destructive: bool | None = None
 
 
 class IcegateAdapter(SparkAdapter):

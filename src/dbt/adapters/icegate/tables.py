@@ -22,6 +22,7 @@ from icegate.maintenance.tags import make_tags
 from icegate.properties import isolation_properties
 from icegate.tables import changes, constraints, model_checks, schema
 from icegate.tables.changes import Change, Wanted
+from icegate.tables.renames import pending
 from icegate.tables.state import TableState, literal, parse_state, quote, state_from_metadata
 
 logger = AdapterLogger("Icegate")
@@ -92,14 +93,19 @@ class Tables:
         """
         gated = wanted.properties.get(WAP_ENABLED) == "true"
         keeps = bool(wanted.sort or wanted.comments or not_null or gated)
-        if not keeps and not wanted.partitions:
+        renames = self.renames(state, wanted)
+        is_watched = state is not None and (wanted.allow_destructive is False or renames)
+        if not keeps and not wanted.partitions and not is_watched:
             return "replace", []
         columns = self.query_columns(select_sql)
         wanted.check(name for name, _ in columns)
+        schema.check_rebuild(columns, state, wanted)
         if not keeps:
             return "replace", columns
         if state is None:
             return "fill", columns
+        if renames:
+            return "stage" if gated else "replace", columns
         fixed = {column.name.lower() for column in state.columns if not column.nullable}
         same = schema.same_columns(columns, [(c.name, c.type) for c in state.columns])
         if same and fixed <= set(not_null) and changes.same_layout(state, wanted):
@@ -151,20 +157,19 @@ class Tables:
     def reconcile(
         self, state: TableState, wanted: Wanted, batch: Any = None, mode: str = "ignore"
     ) -> list[Change]:
-        """Return all changes of a table that stays, and raise before the first of them.
+        """Return all changes of a table that stays, and raise before the first of them."""
+        wanted, columns = self._with_defaults(state, wanted), []
+        if batch and (mode != "ignore" or pending(state, wanted.renames, wanted.model)):
+            columns = [(c.name, c.dtype) for c in self.adapter.get_columns_in_relation(batch)]
+        try:
+            return schema.table_changes(state, wanted, columns, mode)
+        except schema.ColumnsDiffer as error:
+            raise CompilationError(str(error)) from error
 
-        New columns come first, since the layout may name them, and dropped ones last.
-        """
-        wanted = self._with_defaults(state, wanted)
-        if mode == "ignore":
-            return changes.changes(state, wanted)
-        columns = [(c.name, c.dtype) for c in self.adapter.get_columns_in_relation(batch)]
-        found = schema.diff(columns, [(c.name, c.type) for c in state.columns])
-        if found and mode == "fail":
-            raise CompilationError(model_checks.columns_differ(wanted.model, found.describe()))
-        added, dropped = schema.schema_changes(found, mode, state, wanted)
-        after = state.with_columns(found.added)
-        return [*added, *changes.changes(after, wanted), *dropped]
+    def renames(self, state: TableState | None, wanted: Wanted) -> list[Change]:
+        """Return what renames the columns of a table that is about to be replaced."""
+        names = pending(state, wanted.renames, wanted.model) if state else []
+        return [*map(changes.renamed, names)]
 
     def not_yet_loaded(self, source: Any, table: Any) -> str:
         """Return the predicate of the files of a landing source that ``table`` lacks."""

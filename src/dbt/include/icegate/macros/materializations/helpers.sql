@@ -79,6 +79,7 @@
     {% elif way == 'refill' %}
         {% do icegate_refill_table(relation, state, select_sql) %}
     {% else %}
+        {% do icegate_alter_table(relation, adapter.tables().renames(state, icegate_wanted())) %}
         {% call statement('main') %}
             {{ icegate_create_table_as(built, select_sql) }}
         {% endcall %}

@@ -9,6 +9,8 @@
 
     {{ run_hooks(pre_hooks, inside_transaction=False) }}
     {{ run_hooks(pre_hooks, inside_transaction=True) }}
+    {#- Before dbt compares columns by name: one that is renamed is none that was added. -#}
+    {% do icegate_reconcile_table(relation) if existing is not none %}
     {% set strategy = strategy_dispatch(config.get('strategy'))(
         model, 'snapshotted_data', 'source_data', model['config'], existing is not none
     ) %}
@@ -17,7 +19,6 @@
             relation, existing, build_snapshot_table(strategy, model['compiled_code'])
         ) %}
     {% else %}
-        {% do icegate_reconcile_table(relation) %}
         {% do icegate_snapshot_merge(relation, strategy) %}
     {% endif %}
     {% do apply_grants(relation, config.get('grants'), should_revoke(existing, False)) %}
