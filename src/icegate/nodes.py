@@ -10,6 +10,7 @@ from typing import Any
 
 from icegate.errors import ConfigError
 
+SOURCES = ("*.sql", "*.py", "*.yml", "*.yaml", "*.csv")
 WRITTEN = ("table", "incremental", "history", "seed", "snapshot", "view")
 
 
@@ -35,6 +36,17 @@ def read_manifest(project: Path, wanted: str, folder: Path | None = None) -> dic
             why=f"{path} isn't there, or isn't whole: {error}",
             fix="make it anew: `dbt compile`, or `dbt parse` where no test is run, or any build",
         ) from error
+
+
+def changed_since(project: Path) -> str:
+    """Return a file of the project that is newer than its manifest, or nothing."""
+    parsed_at = manifest_path(project).stat().st_mtime
+    folders = [project / "models", project / "snapshots", project / "seeds"]
+    files = [project / "dbt_project.yml"]
+    files += [file for folder in folders for kind in SOURCES for file in folder.rglob(kind)]
+    newer = (file for file in files if file.is_file() and file.stat().st_mtime > parsed_at)
+    found = next(newer, None)
+    return str(found.relative_to(project)) if found else ""
 
 
 def gated_tables(nodes: Mapping[str, Any]) -> dict[str, str]:

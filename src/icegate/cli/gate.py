@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from icegate.cli.common import Grid, Opened, Shown, on_lake
 from icegate.cli.release import event_line, open_facts, open_grid, past
+from icegate.errors import ConfigError
 
 Point = Annotated[str, typer.Argument(help="A release, a build, or `main`.")]
 CHANGES = "rows files_added files_removed columns_added columns_dropped columns_retyped"
@@ -40,13 +41,40 @@ def status(at: Opened) -> Shown:
 def plan(
     at: Opened, name: Annotated[str | None, typer.Argument(help="A build; else the newest.")] = None
 ) -> Shown:
-    """Say what `icegate release publish` would move, and what stays back and why."""
+    """Say what `release publish` would move, and what the next run changes of tables."""
     from icegate.gate.compare import plan as plan_of
 
     build, tables = plan_of(at.lake, name, at.target, at.keys)
     title = f"icegate release publish {build}" if build else "nothing waits"
     columns = f"table main head {CHANGES} result why"
-    return Shown({"build": build, "tables": tables}, [title, Grid(columns, tables)])
+    facts, grids, notes = _evolution(at)
+    facts = {"build": build, "tables": tables, **facts}
+    return Shown(facts, [title, Grid(columns, tables), *grids], notes=notes)
+
+
+def _evolution(at: Opened) -> tuple[dict[str, Any], list[Grid], list[str]]:
+    """Return what the next run changes, as facts, for people, and what can't be known before."""
+    from icegate.health.reasons import size
+    from icegate.nodes import changed_since, read_manifest
+    from icegate.tables.evolution import evolution
+
+    try:
+        manifest = read_manifest(at.project, "what the next run changes of tables")
+    except ConfigError:
+        none = "what the next run changes of tables isn't known before `dbt compile`"
+        return {"changes": None, "unknown": {}}, [], [none]
+    planned, unknown = evolution(at.lake, manifest, gate=bool(at.keys.get("gate")))
+    facts = [each._asdict() for each in planned]
+    rows = [{**each._asdict(), "bytes": size(each.bytes) if each.bytes else ""} for each in planned]
+    columns = "table change effect bytes stops_the_build why"
+    grid = Grid(columns, rows, "the next run changes", right=("bytes",))
+    notes = []
+    for why in dict.fromkeys(unknown.values()):
+        unseen = ", ".join(table for table, of in unknown.items() if of == why)
+        notes.append(f"columns aren't known before the run, {why}: {unseen}")
+    if newer := changed_since(at.project):
+        notes.append(f"{newer} changed since dbt's last parse: `dbt compile`")
+    return {"changes": facts, "unknown": unknown}, [grid] * bool(rows), notes
 
 
 @on_lake

@@ -15,10 +15,8 @@ from icegate.gate.refs import Metadata
 from icegate.maintenance.orphans import Listed
 from icegate.maintenance.plan import Around, TablePlan, plan, ranked
 from icegate.maintenance.policy import Policy, policies_of
-from icegate.nodes import manifest_path, read_manifest
+from icegate.nodes import changed_since, read_manifest
 from icegate.settings import Lake
-
-SOURCES = ("*.sql", "*.py", "*.yml", "*.yaml", "*.csv")
 
 
 def read_policies(project: Path) -> tuple[dict[str, Policy], str]:
@@ -28,13 +26,9 @@ def read_policies(project: Path) -> tuple[dict[str, Policy], str]:
     default one, also those that must not be touched.
     """
     nodes = read_manifest(project, "the tables' policies")["nodes"].values()
-    parsed_at = manifest_path(project).stat().st_mtime
-    folders = [project / "models", project / "snapshots", project / "seeds"]
-    files = [project / "dbt_project.yml"]
-    files += [file for folder in folders for kind in SOURCES for file in folder.rglob(kind)]
-    newer = [file for file in files if file.is_file() and file.stat().st_mtime > parsed_at]
+    newer = changed_since(project)
     note = "policies are those of dbt's last parse; since then {} changed: `dbt parse`"
-    return policies_of(nodes), note.format(newer[0].relative_to(project)) if newer else ""
+    return policies_of(nodes), note.format(newer) if newer else ""
 
 
 def plan_lake(
