@@ -71,7 +71,7 @@ def _evolution(at: Opened) -> tuple[dict[str, Any], list[Grid], list[str]]:
     notes = []
     for why in dict.fromkeys(unknown.values()):
         unseen = ", ".join(table for table, of in unknown.items() if of == why)
-        notes.append(f"columns aren't known before the run, {why}: {unseen}")
+        notes.append(f"not known before the run, as {why}: {unseen}")
     if newer := changed_since(at.project):
         notes.append(f"{newer} changed since dbt's last parse: `dbt compile`")
     return {"changes": facts, "unknown": unknown}, [grid] * bool(rows), notes

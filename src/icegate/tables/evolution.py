@@ -127,13 +127,12 @@ def _target(node: Mapping[str, Any], query: Any) -> Target:
         with file.open(newline="") as lines:
             names = next(csv.reader(lines, delimiter=config.get("delimiter") or ","), [])
         return Target({n: (config.get("column_types") or {}).get(n, "") for n in names}, True)
-    found = query(node["compiled_code"]) if node.get("compiled_code") else None
+    sql, is_python = node.get("compiled_code"), node.get("language") == "python"
+    found = query(sql) if sql and not is_python else None
     if found is None:
         typed = {name: kind for name, kind in declared.items() if kind}
-        is_python = node.get("language") == "python"
-        unseen = "it's a Python model" if is_python else "it isn't compiled: `dbt compile`"
-        why = "only Spark can tell what its SQL selects" if node.get("compiled_code") else unseen
-        return Target(typed, False, why)
+        why = "only Spark can tell what its SQL selects" if sql else "it isn't compiled yet"
+        return Target(typed, False, "it's a Python model" if is_python else why)
     kinds = {name.lower(): kind for name, kind in declared.items()}
     return Target({n: k or kinds.get(n.lower(), "") for n, k in found.items()}, kind != "snapshot")
 
@@ -141,9 +140,11 @@ def _target(node: Mapping[str, Any], query: Any) -> Target:
 def _untyped(node: Mapping[str, Any], target: Target) -> str:
     """Return of which columns the type isn't known, where another one could stop the build."""
     config = node["config"]
-    in_sync = config.get("on_schema_change") == "sync_all_columns"
-    matters = in_sync and config["materialized"] == "incremental"
-    if not matters and config.get("allow_destructive") is not False:
+    if config["materialized"] in KEPT:
+        matters = config.get("on_schema_change") == "sync_all_columns"
+    else:
+        matters = config.get("allow_destructive") is False
+    if not matters or config.get("allow_destructive"):
         return ""
     names = [name for name, kind in target.columns.items() if not kind]
     return f"only Spark can tell the type of {', '.join(names)}" if names else ""

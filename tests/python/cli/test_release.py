@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,30 @@ def test_status_plan_and_diff(shown: Path) -> None:
     lines = [" ".join(line) for line in words(run_icegate(shown, "diff", "1", THIRD))]
     assert lines[1:] == ["s.a 3 2 0", "s.b 1 1 0"]
     assert run_icegate(shown, "diff", "2", "main").out == "2 and main are the same\n"
+
+
+def test_plan_says_what_the_next_run_changes(folder: Path) -> None:
+    """From dbt's manifest, and by its YAML only where the SQL isn't compiled."""
+    assert "isn't known before `dbt compile`" in run_icegate(folder, "plan").err
+    config = {"materialized": "incremental", "on_schema_change": "sync_all_columns"}
+    node = {"resource_type": "model", "schema": "s", "config": config, "columns": {}}
+    sql = {"a": "select id, cast(7 as date) as day from s.b", "b": "select * from files.f"}
+    nodes = {n: {**node, "name": n, "alias": n, "compiled_code": text} for n, text in sql.items()}
+    (folder / "target").mkdir()
+    (folder / "target" / "manifest.json").write_text(json.dumps({"nodes": nodes}))
+    ran = run_icegate(folder, "plan", "--json")
+    assert ran.code == 0 and ran.json["build"] == THIRD
+    said = [
+        (c["table"], c["change"], c["effect"], c["stops_the_build"]) for c in ran.json["changes"]
+    ]
+    assert said == [
+        ("s.a", "column=day added=date", "safe", False),
+        ("s.a", "column=amount dropped", "destructive", True),
+    ]
+    assert ran.json["unknown"] == {"s.b": "only Spark can tell what its SQL selects"}
+    ran = run_icegate(folder, "plan")
+    assert "the next run changes\n" in ran.out and "set `+allow_destructive: true`" in ran.out
+    assert "only Spark can tell what its SQL selects: s.b" in ran.err
 
 
 def test_no_command_starts_a_jvm_or_loads_what_it_need_not(shown: Path) -> None:
