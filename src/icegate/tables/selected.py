@@ -48,10 +48,10 @@ def selected(sql: str, columns_of: Callable[[str], Columns], catalog: str) -> Co
 def _type(column: exp.Expr, scope: Any, columns_of: Callable[[str], Columns]) -> str:
     """Return the type of a cast, or of a column of a table, through all queries between."""
     column = column.unalias()
-    if isinstance(column, exp.Cast):
-        return str(column.to.sql(SPARK)).lower()
     if not isinstance(scope, Scope) or not isinstance(scope.expression, exp.Select):
         return ""  # the types of a union's sides meet in a third one
+    if isinstance(column, exp.Cast):
+        return str(column.to.sql(SPARK)).lower()
     if not isinstance(column, exp.Column):
         return ""
     source = scope.sources.get(column.table)
