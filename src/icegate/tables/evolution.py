@@ -100,11 +100,15 @@ def evolution(
         name = f"{node['schema']}.{node['alias']}".lower()
         if node["config"].get("materialized") not in WRITTEN or name not in entries:
             continue
+        if entries[name].kind == "view":  # it gives way to a new table
+            continue
         try:
             target = _target(node, lambda sql: selected(sql, columns_of, lake.catalog))
             planned += _Table(entries[name], node, target, gate=gate).changes()
         except CatalogError as error:
             target = Target({}, False, error.why)
+        except (OSError, UnicodeDecodeError) as error:
+            target = Target({}, False, f"its file can't be read: {error}")
         except sqlglot.errors.SqlglotError:
             target = Target({}, False, "a type of its YAML isn't understood")
         why = target.why_not or _untyped(node, target)

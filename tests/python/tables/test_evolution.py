@@ -105,6 +105,7 @@ def test_what_a_plan_cannot_know_it_says(project: DbtProject) -> None:
 def test_rebuilt_tables_and_those_with_a_contract(project: DbtProject) -> None:
     model(project, "select 1 as id, 'x' as gone", materialized="table")
     model(project, "select 1 as id", name="kept", materialized="incremental")
+    model(project, "select 1 as id", name="shown", materialized="view")
     project.write("seeds/s.csv", "id,name\n1,Ada\n")
     assert project.dbt("build").ok
     contract = {"name": "kept", "config": {"contract": {"enforced": True}},
@@ -112,6 +113,7 @@ def test_rebuilt_tables_and_those_with_a_contract(project: DbtProject) -> None:
     project.write_yaml("models/m.yml", {"models": [contract]})
     added = {"materialized": "incremental", "on_schema_change": "append_new_columns"}
     model(project, "select * from nowhere.t", name="kept", **added)
+    model(project, "select 1 as other", name="shown", materialized="table")
     model(project, "select 1 as id", materialized="table", partition_by=["id"])
     project.write("seeds/s.csv", "id,city\n1,Bern\n")
     assert told(project) == [
