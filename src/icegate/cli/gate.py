@@ -11,7 +11,8 @@ from icegate.cli.release import event_line, open_facts, open_grid, past
 from icegate.errors import ConfigError
 
 Point = Annotated[str, typer.Argument(help="A release, a build, or `main`.")]
-CHANGES = "rows files_added files_removed columns_added columns_dropped columns_retyped"
+CHANGES = "rows files_added files_removed"
+CHANGES += "".join(f" columns_{how}" for how in ("added", "dropped", "renamed", "retyped"))
 
 
 @on_lake

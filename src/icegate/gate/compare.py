@@ -104,13 +104,16 @@ def _difference(name: str, old: Point | None, new: Point | None) -> dict[str, An
     )
     was, now = _columns(old), _columns(new)
     kept = was.keys() & now.keys()
+    names = {id: name for name, (id, _) in was.items() if name not in kept}
+    renamed = {name: names[id] for name, (id, _) in now.items() if id in names and name not in kept}
     return {
         "table": name,
         "rows": None if before is None or after is None else after - before,
         "files_added": files_added,
         "files_removed": files_removed,
-        "columns_added": [column for column in now if column not in kept],
-        "columns_dropped": [column for column in was if column not in kept],
+        "columns_added": [c for c in now if c not in kept and c not in renamed],
+        "columns_dropped": [c for c in was if c not in kept and c not in renamed.values()],
+        "columns_renamed": [f"{old} -> {new}" for new, old in renamed.items()],
         "columns_retyped": [
             f"{column}: {was[column][1]} -> {now[column][1]}"
             for column in now

@@ -195,7 +195,7 @@ class Browse:
                 "columns": ", ".join(
                     [f"+{name}" for name in row["columns_added"]]
                     + [f"-{name}" for name in row["columns_dropped"]]
-                    + row["columns_retyped"]
+                    + [*row["columns_renamed"], *row["columns_retyped"]]
                 ),
             }
             for row in found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gate.gated import GatedProject
+from icegate.gate.compare import diff
 from icegate.tables.metadata import by_id
 
 pytestmark = pytest.mark.slow
@@ -45,6 +46,9 @@ def test_a_rename_is_seen_at_publish(gated: GatedProject, kind: str) -> None:
         assert ids(gated, "events") == {"id": old["id"], "total": old["amount"]}
     assert gated.columns("below") == ["id", "total"] and gated.staged() == []
     assert gated.metadata("events")["table-uuid"] == uuid
+    (changed,) = [t for t in diff(gated.lake, "1", "main") if t["table"].endswith(".events")]
+    assert changed["columns_renamed"] == ["amount -> total"]
+    assert changed["columns_added"] == changed["columns_dropped"] == []
     query = "select id, amount from {s}.events version as of 'release_1'"
     assert gated.rows(query) == [(1, 5)]
 
