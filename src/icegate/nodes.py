@@ -49,6 +49,28 @@ def changed_since(project: Path) -> str:
     return str(found.relative_to(project)) if found else ""
 
 
+def keys_of(nodes: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the columns that name a row, by the id of its node in dbt's manifest, where known.
+
+    They are its `unique_key`, else what a test says that is unique: one column first.
+    """
+    found: dict[str, list[str]] = {}
+    for _, node in sorted(nodes.items()):
+        told, of = node.get("test_metadata") or {}, node.get("attached_node")
+        if not told or of not in nodes or node["config"].get("where"):
+            continue
+        declared = {name.lower() for name in nodes[of].get("columns") or {}}
+        if told.get("name") == "unique" and str(node.get("column_name")).lower() in declared:
+            found[of] = [node["column_name"]]
+        elif told.get("name") == "unique_combination_of_columns":
+            found.setdefault(of, [*told["kwargs"].get("combination_of_columns", [])])
+    for id, node in nodes.items():
+        key = (node.get("config") or {}).get("unique_key")
+        if key:
+            found[id] = [key] if isinstance(key, str) else [*key]
+    return found
+
+
 def gated_tables(nodes: Mapping[str, Any]) -> dict[str, str]:
     """Return the tables that the gate holds, by the unique id of their node."""
     found = {}

@@ -80,6 +80,16 @@ class Opened:
         return self._loaded[1]
 
     @cached_property
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest of dbt's last command, None where there is none."""
+        from icegate.nodes import read_manifest
+
+        try:
+            return read_manifest(self.project, "what the project says of its tables")
+        except ConfigError:
+            return None
+
+    @cached_property
     def lake(self) -> Lake:
         """The lake that dbt would use."""
         from icegate.settings import lake_from_target
@@ -164,15 +174,19 @@ def _print(block: str | Line | Grid) -> None:
         output.print_line(block)
     elif isinstance(block, Line):
         output.print_line(*block)
-    elif isinstance(block.columns, list):
-        values = [[*row.values()] for row in block.rows]
-        output.print_rows(block.columns, values, title=block.title)
-    elif block.rows:
-        cells = {key: [_cell(row[key]) for row in block.rows] for key in block.columns.split()}
-        keys = [key for key, column in cells.items() if any(cell != "" for cell in column)]
-        rows = [*zip(*(cells[key] for key in keys), strict=True)]
-        names = [key.replace("_", " ") for key in keys]
+    elif block.rows or isinstance(block.columns, list):
+        names, rows = cells_of(block)
         output.print_rows(names, rows, right=block.right, title=block.title)
+
+
+def cells_of(grid: Grid) -> tuple[list[str], list[Sequence[Any]]]:
+    """Return the names of the columns that are shown, and the rows."""
+    if isinstance(grid.columns, list):
+        return grid.columns, [[*row.values()] for row in grid.rows]
+    cells = {key: [_cell(row[key]) for row in grid.rows] for key in grid.columns.split()}
+    keys = [key for key, column in cells.items() if any(cell != "" for cell in column)]
+    rows: list[Sequence[Any]] = [*zip(*(cells[key] for key in keys), strict=True)]
+    return [key.replace("_", " ") for key in keys], rows
 
 
 def _cell(value: Any) -> Any:
@@ -212,13 +226,11 @@ def find_entry(entries: Sequence[CatalogEntry], name: str, catalog: str) -> Cata
 
 def personal(at: Opened, table: str) -> tuple[dict[str, str], list[str]]:
     """Return the kind of personal data in columns of `schema.table`, and what to say of it."""
-    from icegate.nodes import read_manifest
     from icegate.pii import of_table
 
-    try:
-        return of_table(read_manifest(at.project, "what is personal data"), table), []
-    except ConfigError:
+    if at.manifest is None:
         return {}, ["nothing is masked: what is personal data isn't known before `dbt parse`"]
+    return of_table(at.manifest, table), []
 
 
 def unknown_table(name: str, entries: Sequence[CatalogEntry]) -> ConfigError:

@@ -1,4 +1,4 @@
-"""`icegate status`, `plan`, `diff` and `eject`: the gate as a whole."""
+"""`icegate status`, `plan` and `eject`: the gate as a whole."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from icegate.cli.common import Grid, Opened, Shown, on_lake
 from icegate.cli.release import event_line, open_facts, open_grid, past
 from icegate.errors import ConfigError
 
-Point = Annotated[str, typer.Argument(help="A release, a build, or `main`.")]
-CHANGES = "rows files_added files_removed"
-CHANGES += "".join(f" columns_{how}" for how in ("added", "dropped", "renamed", "retyped"))
+CHANGES = (
+    "rows files_added files_removed columns_added columns_dropped columns_renamed columns_retyped"
+)
 
 
 @on_lake
@@ -76,18 +76,6 @@ def _evolution(at: Opened) -> tuple[dict[str, Any], list[Grid], list[str]]:
     if newer := changed_since(at.project):
         notes.append(f"{newer} changed since dbt's last parse: `dbt compile`")
     return {"changes": facts, "unknown": unknown}, [grid] * bool(rows), notes
-
-
-@on_lake
-def diff(at: Opened, before: Point, after: Point) -> Shown:
-    """Compare tables at two points: rows, files and columns, without reading a data file."""
-    from icegate.gate.compare import diff as diff_of
-
-    found = diff_of(at.lake, before, after)
-    return Shown(
-        {"before": before, "after": after, "tables": found},
-        [Grid(f"table {CHANGES}", found) if found else f"{before} and {after} are the same"],
-    )
 
 
 @on_lake

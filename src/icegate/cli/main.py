@@ -10,9 +10,10 @@ import typer
 from icegate.cli.app import app as look
 from icegate.cli.audit import audit
 from icegate.cli.build import build
+from icegate.cli.diff import diff
 from icegate.cli.doctor import doctor
 from icegate.cli.env import env
-from icegate.cli.gate import diff, eject, plan, status
+from icegate.cli.gate import eject, plan, status
 from icegate.cli.health import health
 from icegate.cli.history import history
 from icegate.cli.init import init

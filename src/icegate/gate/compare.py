@@ -13,8 +13,8 @@ from icegate.gate.publish import reports_of
 from icegate.gate.refs import MAIN, Metadata
 from icegate.gate.releases import check_idle, find, open_builds, prepare
 from icegate.gate.report import merge
-from icegate.gate.store import StoredTable
 from icegate.gate.summary import cause
+from icegate.history.scope import Scope, scope
 from icegate.settings import Lake
 from icegate.tables.metadata import by_id, type_name
 
@@ -25,6 +25,13 @@ class Point(NamedTuple):
     metadata: Metadata
     snapshot_id: int | None
     schema_id: int
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """Its columns then, as Iceberg's JSON has them."""
+        found: list[dict[str, Any]]
+        found = by_id(self.metadata["schemas"], "schema-id", self.schema_id)["fields"]
+        return found
 
 
 def plan(
@@ -46,29 +53,34 @@ def plan(
     why |= dict.fromkeys(outcome.published, ("published", ""))
     planned = []
     for table, candidate in sorted(of_build.items()):
-        old = _main(tables[table].metadata) if table in tables else None
+        old = at_main(tables[table].metadata) if table in tables else None
         is_moved = candidate.changed and candidate.head is not None
         new = _at(candidate.table.metadata, candidate.head) if is_moved else old
         heads = {"main": candidate.main, "head": candidate.head}
         result, reason = why.get(table, ("unchanged", ""))
-        planned.append({**_difference(table, old, new), **heads, "result": result, "why": reason})
+        planned.append({**difference(table, old, new), **heads, "result": result, "why": reason})
     return found.build, planned
 
 
 def diff(lake: Lake, before: str, after: str) -> list[dict[str, Any]]:
     """Return how gated tables differ between two points, for those that do."""
-    tables = {n: t for n, t in read_lake(lake).items() if refs.is_gated(t.metadata)}
-    old, new = (_points(lake, tables, point) for point in (before, after))
-    return [
-        _difference(name, old.get(name), new.get(name))
+    return [difference(name, *sides) for name, sides in moved(lake, before, after).items()]
+
+
+def moved(lake: Lake, before: str, after: str) -> dict[str, tuple[Point | None, Point | None]]:
+    """Return where the gated tables are at two points, those that aren't the same in both."""
+    old, new = (points(lake, point) for point in (before, after))
+    return {
+        name: (old.get(name), new.get(name))
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
-    ]
+    }
 
 
-def _points(lake: Lake, tables: dict[str, StoredTable], name: str) -> dict[str, Point]:
-    """Return where each table is at `main`, in a release, or for who reads a build."""
-    points = {name: _main(stored.metadata) for name, stored in tables.items()}
+def points(lake: Lake, name: str) -> dict[str, Point]:
+    """Return where each gated table is at `main`, in a release, or for who reads a build."""
+    tables = {n: t for n, t in read_lake(lake).items() if refs.is_gated(t.metadata)}
+    points = {name: at_main(stored.metadata) for name, stored in tables.items()}
     if name == MAIN:
         return points
     found = find(lake, name)
@@ -85,7 +97,8 @@ def _points(lake: Lake, tables: dict[str, StoredTable], name: str) -> dict[str, 
     return points
 
 
-def _main(metadata: Metadata) -> Point:
+def at_main(metadata: Metadata) -> Point:
+    """Return what readers have of a table."""
     return Point(metadata, refs.head(metadata), metadata["current-schema-id"])
 
 
@@ -95,71 +108,77 @@ def _at(metadata: Metadata, snapshot_id: int | None) -> Point:
     return Point(metadata, snapshot_id, current if schema_id is None else schema_id)
 
 
-def _difference(name: str, old: Point | None, new: Point | None) -> dict[str, Any]:
+def difference(name: str, old: Point | None, new: Point | None) -> dict[str, Any]:
     """Return how a table differs between two points; None is where it wasn't there."""
-    files_added, files_removed = _changed_files(_snapshot(name, old), _snapshot(name, new))
+    for point in (old, new):
+        check_kept(name, point)
+    found = scope_of(name, old, new) if is_one_table(old, new) else None
     before, after = (
         refs.rows_between(point.metadata, None, point.snapshot_id) if point else 0
         for point in (old, new)
     )
-    was, now = _columns(old), _columns(new)
-    kept = was.keys() & now.keys()
-    names = {id: name for name, (id, _) in was.items() if name not in kept}
-    renamed = {name: names[id] for name, (id, _) in now.items() if id in names and name not in kept}
     return {
         "table": name,
         "rows": None if before is None or after is None else after - before,
-        "files_added": files_added,
-        "files_removed": files_removed,
-        "columns_added": [c for c in now if c not in kept and c not in renamed],
-        "columns_dropped": [c for c in was if c not in kept and c not in renamed.values()],
-        "columns_renamed": [f"{old} -> {new}" for new, old in renamed.items()],
+        "files_added": len(found.come.data) + len(found.come.deletes) if found else None,
+        "files_removed": len(found.gone.data) + len(found.gone.deletes) if found else None,
+        **columns_changed(old, new),
+    }
+
+
+def columns_changed(old: Point | None, new: Point | None) -> dict[str, list[str]]:
+    """Return how columns differ, of one table by their ids, of two by their names.
+
+    One that was dropped and added again is another column, null in older rows: it's retyped.
+    """
+    was, now = (
+        {c["name"]: (c["id"], type_name(c["type"])) for c in point.columns} if point else {}
+        for point in (old, new)
+    )
+    if not is_one_table(old, new):
+        was, now = ({n: (n, kind) for n, (_, kind) in side.items()} for side in (was, now))
+    names = {id: name for name, (id, _) in was.items()}
+    kept = was.keys() & now.keys()
+    moved = {name: names[id] for name, (id, _) in now.items()
+             if name not in kept and id in names and names[id] not in kept}  # fmt: skip
+    pairs = [(moved.get(name, name), name) for name in now if name in kept | moved.keys()]
+    return {
+        "columns_added": [name for name in now if name not in kept | moved.keys()],
+        "columns_dropped": [name for name in was if name not in kept | {*moved.values()}],
+        "columns_renamed": [f"{before} -> {name}" for name, before in moved.items()],
         "columns_retyped": [
-            f"{column}: {was[column][1]} -> {now[column][1]}"
-            for column in now
-            if column in kept and was[column] != now[column]
+            f"{name}: {was[before][1]} -> {now[name][1]}"
+            for before, name in pairs
+            if was[before] != now[name]
         ],
     }
 
 
-def _snapshot(name: str, point: Point | None) -> Metadata | None:
+def is_one_table(old: Point | None, new: Point | None) -> bool:
+    """Tell whether field ids and files of two points mean the same."""
+    if old is None or new is None:
+        return True
+    one, other = (point.metadata.get("table-uuid") for point in (old, new))
+    return one is not None and one == other
+
+
+def scope_of(name: str, old: Point | None, new: Point | None) -> Scope:
+    """Return the files that only one of two points has."""
+    from icegate.files import LocalFiles
+
+    # A build may have a copy of the metadata, with snapshots of its own.
+    kept = [s for point in (old, new) if point for s in point.metadata.get("snapshots") or []]
+    was, now = (point.snapshot_id if point else None for point in (old, new))
+    return scope({"snapshots": kept}, was, now, LocalFiles(), name)
+
+
+def check_kept(name: str, point: Point | None) -> None:
+    """Raise ``GateError`` where what a table had at a point has expired."""
     if point is None or point.snapshot_id is None:
-        return None
-    found = refs.snapshot(point.metadata, point.snapshot_id)
-    if found is None:
+        return
+    if refs.snapshot(point.metadata, point.snapshot_id) is None:
         raise GateError(
             f"cannot compare {name}",
             why=f"snapshot {point.snapshot_id} has expired, or the table was replaced",
             fix="compare with a later release",
         )
-    return found
-
-
-def _changed_files(old: Metadata | None, new: Metadata | None) -> tuple[int, int]:
-    """Return how many files a snapshot has that another lacks, and the other way round."""
-    from pyiceberg.manifest import read_manifest_list
-
-    from icegate.files import LocalFiles
-
-    files = LocalFiles()
-    lists = []
-    for snapshot in (old, new):
-        listed = snapshot and read_manifest_list(files.new_input(snapshot["manifest-list"]))
-        lists.append({manifest.manifest_path: manifest for manifest in listed or ()})
-    was, now = (
-        {
-            entry.data_file.file_path
-            for path in own.keys() - other.keys()  # what both have, neither changed
-            for entry in own[path].fetch_manifest_entry(files)
-        }
-        for own, other in (lists, lists[::-1])
-    )
-    return len(now - was), len(was - now)
-
-
-def _columns(point: Point | None) -> dict[str, tuple[int, str]]:
-    """Return id and type by name: with another id it's another column, null in older rows."""
-    fields = (
-        by_id(point.metadata["schemas"], "schema-id", point.schema_id)["fields"] if point else []
-    )
-    return {field["name"]: (field["id"], type_name(field["type"])) for field in fields}

@@ -156,7 +156,9 @@ class Changes:
         None where it's enough to compare the rows of files and places that changed.
         """
         sides = found.gone, found.come
-        if self._came_back() or any(side.deletes_by_key for side in sides):
+        columns = (at.fields(self.metadata) for at in (self.old, self.new))
+        back = came_back(self.metadata, self.old.snapshot_id, self.new.snapshot_id, *columns)
+        if back or any(side.deletes_by_key for side in sides):
             return []
         if all(len(side.data) <= MOST_FILES for side in sides):
             return None
@@ -164,17 +166,6 @@ class Changes:
         # Both versions have to be cut alike.
         cut = all(self._partitions(version, parts) for version in (self.old, self.new))
         return parts if cut else []
-
-    def _came_back(self) -> bool:
-        """Tell whether files of both versions may have values that only the newer one shows.
-
-        They have where a column was dropped, and one goes back to before that.
-        """
-        had = {field["id"] for field in self.old.fields(self.metadata)}
-        if all(field["id"] in had for field in self.new.fields(self.metadata)):
-            return False
-        before = ancestry(self.metadata, self.new.snapshot_id)
-        return all(snapshot["snapshot-id"] != self.old.snapshot_id for snapshot in before)
 
     def _narrow(self, version: Version, other: Version, mine: Files, others: Files) -> str:
         """Return the predicate of files that only one version has, and of places in the others."""
@@ -210,6 +201,23 @@ class Changes:
             known = {field["id"] for field in self.new.fields(self.metadata)}
             had = {id: field for id, field in had.items() if id in known}
         return (f"{_field('', had, field)} as {quote(field['name'])}" for field in self._fields)
+
+
+def came_back(
+    metadata: Metadata,
+    old: int | None,
+    new: int | None,
+    was: Iterable[dict[str, Any]],
+    now: Iterable[dict[str, Any]],
+) -> bool:
+    """Tell whether files of both versions may have values that only the newer one shows.
+
+    They have where a column was dropped, and one goes back to before that.
+    """
+    had = {field["id"] for field in was}
+    if all(field["id"] in had for field in now):
+        return False
+    return all(snapshot["snapshot-id"] != old for snapshot in ancestry(metadata, new))
 
 
 def grouped(sides: Sequence[str], key: Sequence[str], names: Sequence[str], step: str = "") -> str:

@@ -132,7 +132,7 @@ class Browse:
 
     def differing(self, model: Model, place: Place) -> Rows:
         """Return the rows that `main` or a place has alone."""
-        return rows.differing(self.lake, model, rows.key_of(self.project, model), place)
+        return rows.differing(self.lake, model, place)
 
     def faults(self, model: Model) -> Iterator[Fault]:
         """Yield the tests that keep a table back or fail on it, each with some failing rows."""
@@ -195,7 +195,8 @@ class Browse:
                 "columns": ", ".join(
                     [f"+{name}" for name in row["columns_added"]]
                     + [f"-{name}" for name in row["columns_dropped"]]
-                    + [*row["columns_renamed"], *row["columns_retyped"]]
+                    + row["columns_renamed"]
+                    + row["columns_retyped"]
                 ),
             }
             for row in found

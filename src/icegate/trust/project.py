@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -14,6 +14,7 @@ from typing import Any
 
 from icegate import pii
 from icegate.errors import ConfigError
+from icegate.nodes import keys_of
 from icegate.pii import meta_of
 
 VERSIONS = {"manifest": "v12", "run-results": "v6"}  # the shapes that are read here
@@ -72,6 +73,7 @@ class Model:
     meta: Mapping[str, Any]
     owner: Owner
     path: str
+    key: tuple[str, ...] = ()  # the columns that name a row, where that is known
 
     @property
     def noun(self) -> str:
@@ -179,9 +181,9 @@ def read_project(folder: Path) -> Project:
     kept = {id: n for id, n in nodes.items() if n["resource_type"] in ("model", "seed", "snapshot")}
     ephemeral = {id for id, n in kept.items() if n["config"].get("materialized") == "ephemeral"}
     owners = {group["name"]: group.get("owner") for group in groups.values()}
-    own = manifest["metadata"]["project_name"]
+    own, keys = manifest["metadata"]["project_name"], keys_of(nodes)
     models = {
-        id: _model(n, owners, {**kept, **manifest["sources"]}, ephemeral)
+        id: _model(n, owners, {**kept, **manifest["sources"]}, ephemeral, keys.get(id, []))
         for id, n in kept.items()
         if id not in ephemeral and n["package_name"] == own
     }
@@ -215,7 +217,11 @@ def _artifact(path: Path, kind: str) -> dict[str, Any] | None:
 
 
 def _model(
-    node: dict[str, Any], owners: Mapping[str, Any], nodes: Mapping[str, Any], ephemeral: set[str]
+    node: dict[str, Any],
+    owners: Mapping[str, Any],
+    nodes: Mapping[str, Any],
+    ephemeral: set[str],
+    key: Iterable[str],
 ) -> Model:
     meta = meta_of(node)
     group = node["config"].get("group") or node.get("group") or ""
@@ -232,6 +238,7 @@ def _model(
         meta=meta,
         owner=_owner(meta.get("owner") or owners.get(group), meta),
         path=node["original_file_path"],
+        key=tuple(key),
     )
 
 

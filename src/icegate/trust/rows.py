@@ -16,7 +16,7 @@ from icegate.gate import refs
 from icegate.gate.refs import MAIN
 from icegate.gate.store import StoredTable, read_tables
 from icegate.tables.metadata import columns, row_count
-from icegate.trust.project import Model, Project
+from icegate.trust.project import Model
 from icegate.trust.samples import Sample, masked_rows
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def rows_at(lake: Lake, model: Model, place: Place) -> Rows:
     return Rows(shown, *row_count(dict(source.summary)))
 
 
-def differing(lake: Lake, model: Model, key: Sequence[str], place: Place) -> Rows:
+def differing(lake: Lake, model: Model, place: Place) -> Rows:
     """Return the rows that are on `main` or at a place only, those of one key together."""
     try:
         main, other = (source_at(lake, model.table, each) for each in (MAIN, place))
@@ -114,8 +114,8 @@ def differing(lake: Lake, model: Model, key: Sequence[str], place: Place) -> Row
             was, now = (_names(database.execute(f"select * from asked.{n} limit 0"))
                         for n in ("main", "other"))  # fmt: skip
             both = [name for name in now if name in was]
-            known = [name for name in both if name.lower() in {k.lower() for k in key}]
-            known = known if len(known) == len(key) else []
+            known = [name for name in both if name.lower() in {k.lower() for k in model.key}]
+            known = known if len(known) == len(model.key) else []
             rows = database.execute(_comparing(both, known, said(place))).fetchall()
     except (IcegateError, duckdb.Error) as error:
         return Rows(Sample(why_none=_why(error)))
@@ -137,17 +137,6 @@ def _comparing(names: Iterable[str], key: Sequence[str], there: str) -> str:
         f"select count(*) over (), {side} || if({twice}, ', changed', ' only'), {listed}"
         f" from found\norder by {keys or listed}, side limit {FIRST}"
     )
-
-
-def key_of(project: Project, model: Model) -> list[str]:
-    """Return the columns of a model that a test says are unique, none if no test does."""
-    for test in project.tests_of.get(model.id, []):
-        if test.attached == model.id and not test.where:
-            if test.kind == "unique" and test.column.lower() in map(str.lower, model.columns):
-                return [test.column]
-            if test.kind == "unique_combination_of_columns":
-                return [*test.arguments.get("combination_of_columns", [])]
-    return []
 
 
 def _reading(lake: Lake, **sources: Source) -> Database:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from history.versioned import KINDS, metadata_of
+from history.versioned import KINDS, differing, metadata_of
 from icegate.catalog import list_relations
 from icegate.gate.refs import head
 from icegate.history.reads import Source
+from icegate.history.versions import find_any, newest
 from icegate.settings import Lake
 
 Rows = list[tuple[Any, ...]]
+
+
+def normal(rows: Rows) -> list[Any]:
+    """Return rows without what differs between Spark's values and Arrow's, sorted."""
+
+    def told(value: Any) -> Any:
+        if hasattr(value, "asDict"):
+            value = value.asDict()
+        if isinstance(value, dict):
+            return [(key, told(inner)) for key, inner in value.items()]
+        return [*map(told, value)] if isinstance(value, list) else value
+
+    return sorted(([told(value) for value in row] for row in rows), key=repr)
 
 
 class Scene:
@@ -46,9 +60,19 @@ class Scene:
         return Source(self.lake, self.table, self.table)
 
     def changes(self, old: Any, new: Any = None, key: Any = "id") -> Rows:
-        """Return the rows of `changes_between`, sorted."""
+        """Return the rows of `changes_between`, sorted: the same as `icegate diff` finds."""
         found = self.spark.sql(f"select * from {self.source.changes(old, new, key)}").collect()
-        return sorted((tuple(row) for row in found), key=repr)
+        told = sorted((tuple(row) for row in found), key=repr)
+        assert normal(self.difference(old, new, key)) == normal(told)
+        return told
+
+    def difference(self, old: Any, new: Any = None, key: Any = "id") -> Rows:
+        """Return the same rows as `icegate diff` finds them."""
+        metadata = self.metadata
+        was = find_any(self.lake, self.table, metadata, old)
+        now = find_any(self.lake, self.table, metadata, new) if new else newest(metadata, "")
+        keys = [key] if isinstance(key, str) else key
+        return differing(self.lake, self.table, metadata, was, now, keys)
 
     def as_of(self, **asked: Any) -> Rows:
         """Return the rows of `as_of`, sorted."""

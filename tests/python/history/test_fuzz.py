@@ -54,7 +54,9 @@ def test_changes_are_those_of_a_naive_program(lake: Lake, spark: Any, random: Ra
         queries.MOST_PARTS = random.choice([200, 200, 0])
         key = random.choice([["id"], ["id", new.columns[2]]])
         note(f"{old.snapshot_id} to {new.snapshot_id} by {key}, {queries.MOST_FILES} files")
-        assert table.changes(old, new, key) == changes(old, new, key)
+        naive = changes(old, new, key)
+        assert table.changes(old, new, key) == naive
+        assert table.difference(old, new, key) == naive
     assert dimension.told() == dimension.naive()
     for id in random.sample([*range(KEYS), None], PAIRS):
         note(f"the row of {id}")

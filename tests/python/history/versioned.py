@@ -8,8 +8,11 @@ from random import Random
 from typing import Any
 
 from icegate.catalog import list_relations, read_metadata
+from icegate.gate.compare import Point
 from icegate.gate.refs import MAIN, head
+from icegate.history.difference import ADDED, CHANGED, REMOVED, Difference
 from icegate.history.reads import Source
+from icegate.history.versions import Version, at_snapshot
 from icegate.settings import Lake
 
 KINDS = {
@@ -62,6 +65,21 @@ def metadata_of(lake: Lake, table: str) -> dict[str, Any]:
     return read_metadata(next(e for e in list_relations(lake) if e.full_name == table))
 
 
+def differing(
+    lake: Lake, name: str, metadata: dict[str, Any], old: Version, new: Version, key: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    """Return what changed, as `icegate diff` finds it without Spark."""
+    points = (Point(metadata, at.snapshot_id, at.schema_id) for at in (old, new))
+    found = Difference(lake, name, *points, key)
+    told: list[tuple[Any, ...]] = []
+    for was, now in found.rows(CHANGED):
+        told += [("update_before", *was), ("update_after", *now)]
+    told += [("insert", *now) for _, now in found.rows(ADDED)]
+    told += [("delete", *was) for was, _ in found.rows(REMOVED)]
+    assert sum(found.counts.values()) == sum(row[0] != "update_before" for row in told)
+    return sorted(told, key=repr)
+
+
 class Versioned:
     """A table in Spark, and its versions in memory."""
 
@@ -94,6 +112,12 @@ class Versioned:
         query = source.changes(old.snapshot_id, new.snapshot_id, key)
         return sorted((tuple(row) for row in self.spark.sql(f"select * from {query}").collect()),
                       key=repr)  # fmt: skip
+
+    def difference(self, old: Kept, new: Kept, key: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return what changed, as `icegate diff` finds it without Spark."""
+        metadata = self.metadata
+        was, now = (at_snapshot(metadata, kept.snapshot_id) for kept in (old, new))
+        return differing(self.lake, self.name, metadata, was, now, key)
 
     def change(self) -> None:
         """Change something at random."""
