@@ -13,7 +13,7 @@ Blocks = Iterable[str | Line | Grid]
 
 LONGEST = 60_000  # characters: a comment on GitHub has 65,536 at most
 # What Markdown takes as it stands; all else would be markup, or call somebody by their @name.
-PLAIN = re.compile(r"[A-Za-z0-9\u2022](?:[\w \u2022.,:+()\u2192-]*[A-Za-z0-9.)\u2022])?")
+PLAIN = re.compile(r"\(?[A-Za-z0-9\u2022](?:[\w\u2022.:+-]*[A-Za-z0-9\u2022])?[.,:)]*|\u2192")
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
@@ -75,7 +75,7 @@ def _row(cells: Sequence[object]) -> str:
 
 def _code(value: str) -> str:
     """Return text that Markdown takes for nothing else."""
-    if not value or all(PLAIN.fullmatch(word) for word in value.split(" ") if word):
+    if not value or all(map(PLAIN.fullmatch, value.split())):
         return value
     fence = "`" * (max((len(ticks) for ticks in re.findall("`+", value)), default=0) + 1)
     return f"{fence} {value} {fence}" if "`" in value else f"{fence}{value}{fence}"

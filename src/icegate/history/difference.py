@@ -234,8 +234,8 @@ class Difference:
                 point = self.old if table == "old" else self.new
                 raise TableError(
                     f"cannot compare the rows of {self.table} by {', '.join(self.key)}",
-                    why=f"{found[0][0]:,} of these keys name more than one row each in snapshot "
-                    f"{point.snapshot_id}",
+                    why=f"keys that more than one row has in snapshot {point.snapshot_id}: "
+                    f"{found[0][0]:,}",
                     fix="add the other columns of the key by more --key, or repair the rows",
                 )
 
