@@ -45,7 +45,9 @@ def create(
     folder = environments.create(at.lake, name, manifest)
     command, *more = dbt_args or ["build"]
     select = [] if {"-s", "--select"} & {*more} else ["--select", "state:modified+"]
-    args = [command, "--target", at.target, *select, "--defer", "--state", str(folder), *more]
+    # In target/ the manifest stays production's: maintenance reads its policies there.
+    where = ["--state", str(folder), "--target-path", str(folder / "target")]
+    args = [command, "--target", at.target, *select, "--defer", *where, *more]
     line = f"{environments.VARIABLE}={name} dbt {shlex.join(args)}"
     if not dbt_args:
         return Shown({"name": name, "state": str(folder), "command": line}, [line])

@@ -142,9 +142,9 @@ def _is_beginning(metadata: Metadata, snapshot_id: int) -> bool:
 def _gone(metadata: Metadata, end: datetime) -> str:
     oldest = moment(metadata["snapshot-log"][0]["timestamp-ms"])
     return (
-        f"what readers had until {end:%Y-%m-%d %H:%M} UTC isn't kept: the versions that follow on "
-        f"each other begin at {oldest:%Y-%m-%d %H:%M:%S} UTC, or one of them has expired; keep "
-        "them for longer than two runs lie apart (`history.expire.max-snapshot-age-ms`)"
+        f"what readers had until {end:%Y-%m-%d %H:%M} UTC isn't kept: the log of versions begins at "
+        f"{oldest:%Y-%m-%d %H:%M:%S} UTC, or has a gap there; keep versions for longer than two runs "
+        "lie apart (`history.expire.max-snapshot-age-ms`)"
     )
 
 

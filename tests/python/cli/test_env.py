@@ -50,6 +50,7 @@ def test_an_environment_from_its_beginning_to_its_end(shop_with_state: Path) -> 
     state = lake.home / "environments" / "pr_12"
     assert ran.code == 0, ran.err
     assert ran.out.startswith("ICEGATE_ENV=pr_12 dbt build --target pr --select state:modified+")
+    assert f"--target-path '{state / 'target'}'" in ran.out  # not over production's manifest
     assert "--defer --state" in ran.out and (state / "manifest.json").is_file()
     for name in ("pr_12_silver.curated_orders", "pr_12.seed", "pr_120_silver.other"):
         add_table(folder, name)
