@@ -142,9 +142,9 @@ def _is_beginning(metadata: Metadata, snapshot_id: int) -> bool:
 def _gone(metadata: Metadata, end: datetime) -> str:
     oldest = moment(metadata["snapshot-log"][0]["timestamp-ms"])
     return (
-        f"what readers had until {end:%Y-%m-%d %H:%M} UTC isn't kept: the log of versions begins at "
-        f"{oldest:%Y-%m-%d %H:%M:%S} UTC, or has a gap there; keep versions for longer than two runs "
-        "lie apart (`history.expire.max-snapshot-age-ms`)"
+        f"what readers had until {end:%Y-%m-%d %H:%M} UTC isn't kept: the log of versions begins "
+        f"at {oldest:%Y-%m-%d %H:%M:%S} UTC, or has a gap there; keep versions for longer than "
+        "two runs lie apart (`history.expire.max-snapshot-age-ms`)"
     )
 
 
