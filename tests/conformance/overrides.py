@@ -393,3 +393,11 @@ class BaseIncrementalUniqueKey:
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         return {"models": {"+incremental_strategy": "merge"}}
+
+
+class BaseIncrementalOnSchemaChange:
+    """A column is dropped by the model's word only."""
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self) -> dict[str, Any]:
+        return {"models": {"+allow_destructive": True}}
