@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -15,7 +15,6 @@ from typing import Any
 from icegate import pii
 from icegate.errors import ConfigError
 from icegate.nodes import keys_of
-from icegate.pii import meta_of
 
 VERSIONS = {"manifest": "v12", "run-results": "v6"}  # the shapes that are read here
 GRAIN = re.compile(r"one row per ([^.,;:]+)", re.IGNORECASE)
@@ -181,9 +180,9 @@ def read_project(folder: Path) -> Project:
     kept = {id: n for id, n in nodes.items() if n["resource_type"] in ("model", "seed", "snapshot")}
     ephemeral = {id for id, n in kept.items() if n["config"].get("materialized") == "ephemeral"}
     owners = {group["name"]: group.get("owner") for group in groups.values()}
-    own, keys = manifest["metadata"]["project_name"], keys_of(nodes)
+    own, keys, read = manifest["metadata"]["project_name"], keys_of(nodes), manifest["sources"]
     models = {
-        id: _model(n, owners, {**kept, **manifest["sources"]}, ephemeral, keys.get(id, []))
+        id: _model({**n, "key": keys.get(id, ())}, owners, {**kept, **read}, ephemeral)
         for id, n in kept.items()
         if id not in ephemeral and n["package_name"] == own
     }
@@ -217,13 +216,9 @@ def _artifact(path: Path, kind: str) -> dict[str, Any] | None:
 
 
 def _model(
-    node: dict[str, Any],
-    owners: Mapping[str, Any],
-    nodes: Mapping[str, Any],
-    ephemeral: set[str],
-    key: Iterable[str],
+    node: dict[str, Any], owners: Mapping[str, Any], nodes: Mapping[str, Any], ephemeral: set[str]
 ) -> Model:
-    meta = meta_of(node)
+    meta = pii.meta_of(node)
     group = node["config"].get("group") or node.get("group") or ""
     return Model(
         id=node["unique_id"],
@@ -238,7 +233,7 @@ def _model(
         meta=meta,
         owner=_owner(meta.get("owner") or owners.get(group), meta),
         path=node["original_file_path"],
-        key=tuple(key),
+        key=tuple(node["key"]),
     )
 
 
@@ -275,7 +270,7 @@ def _test(node: dict[str, Any], models: Mapping[str, Model], macros: Mapping[str
         severity=str(config.get("severity") or "error").lower(),
         attached=node.get("attached_node"),
         reads=tuple((node.get("depends_on") or {}).get("nodes") or ()),
-        meta=meta_of(node),
+        meta=pii.meta_of(node),
         sql=node.get("compiled_code") or "",
         where=config.get("where") or "",
         of_kind=" ".join((macro.get("description") or "").split()),
@@ -300,6 +295,6 @@ def _exposure(node: dict[str, Any]) -> Exposure:
         kind=node["type"],
         description=node.get("description") or "",
         url=node.get("url") or "",
-        owner=_owner(node.get("owner"), meta_of(node)),
+        owner=_owner(node.get("owner"), pii.meta_of(node)),
         parents=tuple(node["depends_on"]["nodes"]),
     )
