@@ -30,7 +30,12 @@ HOME, RESULTS = ROOT / ".icegate" / "bench", ROOT / "benchmarks" / "results"
 MEMORY, THREADS = "2g", 4
 SHARED = ("dbt-core", "dbt-adapters", "dbt-common", "dbt-spark", "pyspark")
 # What a peer is made of: in our own version, where it names none.
-PEERS = {"dbt-spark": SHARED, "sqlmesh": ("sqlmesh[spark]==0.236.4", "pyspark")}
+PEERS = {
+    "dbt-spark": SHARED,
+    "sqlmesh": ("sqlmesh[spark]==0.236.4", "pyspark"),
+    # It compares frames, which PyIceberg reads.
+    "datacompy": ("datacompy==1.1.0", "pyiceberg", "pyarrow", "sqlalchemy"),
+}
 # What would reach one side otherwise than the other.
 UNFAIR = ("SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "ICEGATE_HOME")
 UNFAIR += ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")

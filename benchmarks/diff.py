@@ -2,20 +2,24 @@
 `changes_between` against a full outer join of both on Spark, in one warm session.
 
 Changes lie in 3 of 300 partitions, or anywhere; both sides count all that they find, and must
-find the same.
+find the same. `icegate diff`, which needs no Spark, is run beside datacompy, which holds both
+versions in memory: on a table of a tenth of the size, as whole processes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from _bench import HOME, ROOT, Claim, Cost, finish, options, refuse_unfair
+from _bench import HOME, ROOT, Claim, Cost, finish, options, peer_python, refuse_unfair
 from _rounds import tree_cpu
 
 from icegate.history.reads import Source
@@ -24,6 +28,8 @@ from icegate.settings import Lake
 
 ROWS, QUICK_ROWS, DAYS, RUNS = 50_000_000, 1_000_000, 300, 3
 MEMORY = "4g"  # of one Java for both: the join needs it
+TABLE = "bench.orders"
+PROFILE = "bench: {target: b, outputs: {b: {type: icegate, method: session, schema: bench}}}\n"
 COLUMNS = ("id", "shop_id", "net", "tax", "day", "status", "reference", "updated_at")
 MADE = """
 create table {table} using iceberg partitioned by (day)
@@ -60,6 +66,7 @@ CASES = {
     "far": Case("anywhere", "merge-on-read", "pmod(xxhash64(id), 1000) = 3", 5),
     "rewritten": Case("anywhere", "copy-on-write", "pmod(xxhash64(id), 1000) = 3", None),
 }
+BESIDE = ("near", "far")  # those that datacompy is run on
 
 
 def joined(table: str, old: int, new: int) -> str:
@@ -91,17 +98,50 @@ def measured(run: Callable[[], list[Any]]) -> tuple[Cost, list[Any]]:
     return Cost(time.perf_counter() - wall, tree_cpu() - cpu), found
 
 
+def made(spark: Any, case: Case, rows: int) -> list[int]:
+    """Make a table and change it; return both snapshots."""
+    spark.sql(MADE.format(table=TABLE, mode=case.mode, rows=rows, a_day=rows // DAYS, days=DAYS))
+    spark.sql(CHANGED.format(table=TABLE, where=case.where))
+    snapshots = f"select snapshot_id from {TABLE}.snapshots order by committed_at"
+    return [row[0] for row in spark.sql(snapshots).collect()]
+
+
+def by_command(lake: Lake, spark: Any, case: Case, rows: int, runs: int) -> Claim:
+    """Run `icegate diff` and datacompy in turns on one table, each in a process of its own."""
+    what = f"{case.what}, icegate diff"
+    old, new = map(str, made(spark, case, rows))
+    folder = lake.home.parent
+    (folder / "dbt_project.yml").write_text("name: bench\nprofile: bench\n")
+    (folder / "profiles.yml").write_text(PROFILE)
+    command = [Path(sys.executable).with_name("icegate"), "diff", old, new, TABLE, "--key", "id"]
+    program = Path(__file__).with_name("_datacompy.py")
+    peer = [peer_python("datacompy"), program, lake.catalog_db, TABLE, old, new]
+    ours, peers = [], []
+    for _ in range(runs):
+        a, mine = measured(lambda: told([*command, "--json"], folder))
+        b, others = measured(lambda: told(peer, folder))
+        counts = [mine["tables"][0][kind] for kind in ("added", "removed", "changed")]
+        if counts != others:
+            sys.exit(f"error: {what}: ours found {counts}, datacompy {others}")
+        print(f"{what}: {counts}; ours {a}, datacompy {b}", flush=True)
+        ours.append(a)
+        peers.append(b)
+    spark.sql(f"drop table {TABLE} purge")
+    return Claim(what, ours, peers, None, "datacompy", of="cpu")
+
+
+def told(command: list[Any], folder: Path) -> Any:
+    """Return the JSON that a command prints; a failure ends the benchmark."""
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        sys.exit(f"error: {command[0]} failed\n{ran.stdout}{ran.stderr}")
+    return json.loads(ran.stdout)
+
+
 def compared(lake: Lake, spark: Any, case: Case, rows: int, runs: int) -> Claim:
     """Make a table, change it, and tell the changes both ways in turns."""
-    table = "bench.orders"
-    spark.sql(MADE.format(table=table, mode=case.mode, rows=rows, a_day=rows // DAYS, days=DAYS))
-    spark.sql(CHANGED.format(table=table, where=case.where))
-    old, new = (
-        row[0]
-        for row in spark.sql(
-            f"select snapshot_id from {table}.snapshots order by committed_at"
-        ).collect()
-    )
+    table = TABLE
+    old, new = made(spark, case, rows)
     source, ours, peers = Source(lake, table, table), [], []
     for run in range(runs + 1):
         a, mine = measured(lambda: counted(spark, source.changes(old, new, "id")))
@@ -131,6 +171,8 @@ def main() -> None:
     spark.sql("create namespace bench")
     try:
         claims = [compared(lake, spark, case, rows, given.runs) for case in CASES.values()]
+        some = rows if given.quick else rows // 10
+        claims += [by_command(lake, spark, CASES[name], some, given.runs) for name in BESIDE]
     finally:
         stop_session()
     finish("diff", claims)
