@@ -151,8 +151,7 @@ class Difference:
         if not self.key:
             raise ConfigError(
                 what,
-                why="no key of it is known: it has no `unique_key`, and no test `unique` without "
-                "a `where`",
+                why="no key of it is known: it has no unique_key, and no test for a unique one",
                 fix="say what names a row, as in --key order_id, or test that with `unique`",
             )
         pairs = {pair.name.lower(): pair for pair in self.pairs}
