@@ -51,13 +51,13 @@ demo-bad-data: $(installed) ## plant bad data, one kind at a time, and show what
 	@$(python) python_jobs/demo_bad_data.py $(ARGS)
 
 test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to pytest
-	$(python) -m pytest -m "not long" $(two_at_once) $(ARGS)
+	$(python) -m pytest -m "not long" $(two_at_once) --durations=15 $(ARGS)
 
 test-fast: $(installed) ## run the quick tests, in under 3 minutes
 	$(python) -m pytest -m "not slow and not long" $(two_at_once) $(ARGS)
 
 test-long: $(installed) browser conformance ## run conformance, servers, and what installs or breaks things, in under 40 minutes
-	$(python) -m pytest -m long $(ARGS)
+	$(python) -m pytest -m long $(two_at_once) --durations=15 $(ARGS)
 
 browser: ## get a Chromium for the tests of pages, where there is none and apt is at hand
 	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get -q update && apt-get -q install -y chromium; }

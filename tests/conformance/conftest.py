@@ -14,9 +14,13 @@ from dbt.tests.fixtures.project import *  # noqa: F403
 from dbt.tests.fixtures.project import TestProjInfo
 from translate import to_spark
 
+from icegate import class_archive
+
 ROOT = Path(__file__).parents[2]
 NOT_CLEAN = ROOT / "docs" / "conformance.md"
 GATE = os.environ.get("ICEGATE_CONFORMANCE_GATE") == "1"
+# As in the project's own tests.
+class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1",)
 
 # The suite hands these names to `grant`; any will do where a catalog has no users.
 for number in (1, 2, 3):

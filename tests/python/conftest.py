@@ -14,11 +14,19 @@ from typing import Any
 
 import pytest
 import yaml
+from dbt_common.tests import enable_test_caching
 
+from icegate import class_archive
 from icegate.session import start_session, stop_session
 from icegate.settings import Lake
 
 ROOT = Path(__file__).parents[2]
+
+# dbt's own tests do so too: a macro's text is parsed once in a process, not once in each run, which
+# took more than half of the time.
+enable_test_caching()
+# Tests run each statement once or twice: what Java's slow compiler makes comes too late for them.
+class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1",)
 
 
 def make_home(folder: Path) -> Path:
