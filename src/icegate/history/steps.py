@@ -9,7 +9,7 @@ from typing import NamedTuple
 from icegate.errors import TableError
 from icegate.gate import refs
 from icegate.gate.refs import Metadata
-from icegate.tables.metadata import ancestry, moment
+from icegate.tables.metadata import ancestry, is_known_until_next, moment
 
 TAG = "history_"  # how the tags begin that keep what a history goes on from
 ERROR, BRIDGE = GAPS = ("error", "bridge")
@@ -75,11 +75,11 @@ def _entries(metadata: Metadata, branch: str) -> list[_Entry]:
     """Return the versions after the newest one that has expired."""
     kept = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots") or []}
     found: list[_Entry] = []
-    for entry in metadata.get("snapshot-log") or []:
+    for place, entry in enumerate(metadata.get("snapshot-log") or []):
         id = entry["snapshot-id"]
-        if id not in kept:
+        if id not in kept or (place and not is_known_until_next(metadata, place - 1)):
             found = []
-        elif not found or found[-1].snapshot_id != id:
+        if id in kept and (not found or found[-1].snapshot_id != id):
             found.append(_Entry(id, entry["timestamp-ms"]))
     for head in (refs.head(metadata), refs.head(metadata, branch) if branch else None):
         if head is not None and (not found or found[-1].snapshot_id != head):

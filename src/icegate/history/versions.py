@@ -12,7 +12,7 @@ from icegate.gate import refs
 from icegate.gate.history import snapshot_in_release
 from icegate.gate.refs import Metadata
 from icegate.settings import Lake
-from icegate.tables.metadata import by_id, moment
+from icegate.tables.metadata import by_id, is_known_until_next, moment
 
 HOW = ("snapshot", "tag", "release", "timestamp")
 RELEASE = re.compile(rf"{refs.TAG_PREFIX}([0-9]+)")
@@ -126,7 +126,7 @@ def _at(metadata: Metadata, what: str, at: datetime) -> int:
     """Return the snapshot that `main` was at."""
     log = metadata.get("snapshot-log") or []
     entries = [entry for entry in log if entry["timestamp-ms"] <= at.timestamp() * 1000]
-    if entries and refs.snapshot(metadata, entries[-1]["snapshot-id"]):
+    if entries and is_known_until_next(metadata, len(entries) - 1):
         return int(entries[-1]["snapshot-id"])
     first = refs.snapshot(metadata, log[0]["snapshot-id"]) if log and not entries else None
     if not log or (first and first.get("parent-snapshot-id") is None):

@@ -17,7 +17,7 @@ from icegate.gate.store import edit
 from icegate.health.limits import limits_of
 from icegate.maintenance.policy import FOR_EVER, RETENTION, Policy
 from icegate.settings import Lake
-from icegate.tables.metadata import ancestry, moment
+from icegate.tables.metadata import ancestry, is_known_until_next, moment
 
 MISSING, SHORT, TAKEN, EXPIRED = "missing", "too short", "taken", "expired"
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -96,7 +96,7 @@ def _of_period(
                 return  # only what was tagged in time tells that there was a table before
             continue
         id = log[places[-1]]["snapshot-id"]
-        if not _is_known(metadata, places[-1]):
+        if not is_known_until_next(metadata, places[-1]):
             yield replace(tag, state="" if name in known else EXPIRED, why=_gone(metadata, end))
             continue
         snapshot = refs.snapshot(metadata, id) or {}
@@ -117,20 +117,6 @@ def _compared(tag: Tag, metadata: Metadata) -> Tag:
         return replace(tag, state=TAKEN, why=why)
     ends_ms = ref.get("max-ref-age-ms", limits_of(metadata).ref_age)
     return replace(tag, state=SHORT if ends_ms < tag.age_ms else "")
-
-
-def _is_known(metadata: Metadata, place: int) -> bool:
-    """Tell whether the log's next version came after this one, with none between that has expired.
-
-    Iceberg cuts the log at what it expires. PyIceberg takes such an entry out of its middle: the
-    one before would then seem to have held for longer than it did.
-    """
-    log = metadata["snapshot-log"]
-    here, after = (
-        {snapshot["snapshot-id"] for snapshot in ancestry(metadata, entry["snapshot-id"])}
-        for entry in (log[place], log[min(place + 1, len(log) - 1)])
-    )
-    return not here.isdisjoint(after)
 
 
 def _is_beginning(metadata: Metadata, snapshot_id: int) -> bool:

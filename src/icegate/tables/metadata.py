@@ -38,6 +38,20 @@ def ancestry(metadata: dict[str, Any], snapshot_id: int | None) -> Iterator[dict
         found = by_id.get(found.get("parent-snapshot-id"))
 
 
+def is_known_until_next(metadata: dict[str, Any], place: int) -> bool:
+    """Tell whether the log's next version came after this one, with none between that has expired.
+
+    Iceberg cuts the log at what it expires. PyIceberg takes such an entry out of its middle: the
+    one before would then seem to have held for longer than it did.
+    """
+    log = metadata["snapshot-log"]
+    here, after = (
+        {snapshot["snapshot-id"] for snapshot in ancestry(metadata, entry["snapshot-id"])}
+        for entry in (log[place], log[min(place + 1, len(log) - 1)])
+    )
+    return not here.isdisjoint(after)
+
+
 def changed_rows(snapshot: dict[str, Any]) -> bool:
     """Tell whether a snapshot added or deleted rows; compaction only moves them."""
     summary = snapshot.get("summary", {})

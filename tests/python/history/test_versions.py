@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from history.scene import Scene
+from icegate.catalog import open_catalog
 from icegate.errors import ConfigError, TableError
+from icegate.history.steps import Bookmark, steps
 
 # What a version is has nothing to do with how files are written.
 pytestmark = pytest.mark.parametrize("scene", ["v2 merge-on-read"], indirect=True)
@@ -79,6 +81,19 @@ def test_a_time_before_the_table_is_told_from_one_that_has_expired(asked: Scene)
         said = refused(asked, timestamp=at)
         assert "what readers had then has expired: its oldest snapshot is of " in said
         assert "what is to stay needs a tag" in said
+
+
+def test_what_pyiceberg_took_out_of_the_log_is_a_gap(asked: Scene) -> None:
+    """The version before would else seem to have held until the next."""
+    (first, _), (second, then), (third, last) = (insert(asked, id) for id in (1, 2, 3))
+    opened = open_catalog(asked.lake).load_table(asked.table)
+    opened.maintenance.expire_snapshots().by_id(second).commit()
+    assert [e["snapshot-id"] for e in asked.metadata["snapshot-log"]] == [first, third]
+    assert "what readers had then has expired" in refused(asked, timestamp=then)
+    assert asked.as_of(timestamp=last) == [(1,), (2,), (3,)]
+    told_until = Bookmark(first, asked.metadata["snapshots"][0]["timestamp-ms"] * 1000)
+    with pytest.raises(TableError, match="has a gap"):
+        steps(asked.table, asked.metadata, "", told_until)
 
 
 def test_a_table_without_rows_has_no_past(asked: Scene) -> None:
