@@ -21,7 +21,7 @@ from icegate.settings import Lake
 from icegate.tables.metadata import moment
 
 # `make fuzz-history` sets 1,000.
-HISTORIES = int(os.environ.get("ICEGATE_FUZZ_HISTORIES", "50"))
+HISTORIES = int(os.environ.get("ICEGATE_FUZZ_HISTORIES", "20"))
 TIMES, PAIRS = 8, 3
 
 
