@@ -77,9 +77,14 @@ def _entries(metadata: Metadata, branch: str) -> list[_Entry]:
     found: list[_Entry] = []
     for place, entry in enumerate(metadata.get("snapshot-log") or []):
         id = entry["snapshot-id"]
-        if id not in kept or (place and not is_known_until_next(metadata, place - 1)):
+        if id not in kept:
             found = []
-        if id in kept and (not found or found[-1].snapshot_id != id):
+            continue
+        # Mostly one look is enough, at what it was written on top of; the other reads all versions.
+        is_on_top = found and kept[id].get("parent-snapshot-id") == found[-1].snapshot_id
+        if found and not is_on_top and not is_known_until_next(metadata, place - 1):
+            found = []
+        if not found or found[-1].snapshot_id != id:
             found.append(_Entry(id, entry["timestamp-ms"]))
     for head in (refs.head(metadata), refs.head(metadata, branch) if branch else None):
         if head is not None and (not found or found[-1].snapshot_id != head):
