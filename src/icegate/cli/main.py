@@ -13,6 +13,7 @@ from icegate.cli.build import build
 from icegate.cli.diff import diff
 from icegate.cli.doctor import doctor
 from icegate.cli.env import env
+from icegate.cli.erase import erase
 from icegate.cli.gate import eject, plan, status
 from icegate.cli.health import health
 from icegate.cli.history import history
@@ -60,7 +61,7 @@ def _icegate(
 
 
 VIEWS = (tables, show, history, refs, health, sql, audit, status, plan, diff, report, look, notify)
-for command in (init, doctor, *VIEWS, maintain, eject, wait):
+for command in (init, doctor, *VIEWS, maintain, erase, eject, wait):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)

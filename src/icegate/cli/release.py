@@ -46,7 +46,7 @@ def past(at: Opened) -> list[dict[str, Any]]:
     """Return what became of builds, the newest first."""
     from icegate.gate.ledger import read_events
 
-    ended = ("published", "held", "rejected", "rolled_back")
+    ended = ("published", "held", "rejected", "rolled_back", "erased")
     return [event_facts(event) for event in reversed(read_events(at.lake)) if event.event in ended]
 
 

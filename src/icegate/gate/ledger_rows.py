@@ -13,7 +13,7 @@ class Event:
 
     at: datetime  # with a time zone
     build: str
-    event: str  # built (a person decides), published, held, rejected, rolled_back or expired
+    event: str  # built (a person decides), published, held, rejected, rolled_back, erased, expired
     release: int | None = None
     invocation_id: str | None = None
     command: str | None = None

@@ -176,6 +176,11 @@ def _count(part: Part, delete: _Delete, since: int | None) -> None:
 
 def live(manifest: ManifestFile, io: FileIO) -> Iterator[Entry]:
     """Yield what a manifest lists and isn't deleted."""
+    return (entry for entry, is_live in entries(manifest, io) if is_live)
+
+
+def entries(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[Entry, bool]]:
+    """Yield all that a manifest lists, and whether it's still there."""
     from pyiceberg.avro.file import AvroFile
     from pyiceberg.manifest import (
         MANIFEST_ENTRY_SCHEMAS,
@@ -186,13 +191,13 @@ def live(manifest: ManifestFile, io: FileIO) -> Iterator[Entry]:
 
     # PyIceberg's own reading leaves out which data file a deletion vector is for.
     schema, file = MANIFEST_ENTRY_SCHEMAS[3], io.new_input(manifest.manifest_path)
-    with AvroFile[ManifestEntry](file, schema, {-1: ManifestEntry, 2: DataFile}) as entries:
-        for entry in entries:
-            if entry.status != ManifestEntryStatus.DELETED:
-                inherited = entry.sequence_number is None
-                sequence = manifest.sequence_number if inherited else entry.sequence_number
-                added_by = entry.snapshot_id or manifest.added_snapshot_id or 0
-                yield Entry(sequence or 0, added_by, entry.data_file)
+    with AvroFile[ManifestEntry](file, schema, {-1: ManifestEntry, 2: DataFile}) as listed:
+        for entry in listed:
+            inherited = entry.sequence_number is None
+            sequence = manifest.sequence_number if inherited else entry.sequence_number
+            added_by = entry.snapshot_id or manifest.added_snapshot_id or 0
+            is_live = entry.status != ManifestEntryStatus.DELETED
+            yield Entry(sequence or 0, added_by, entry.data_file), is_live
 
 
 def _times(metadata: Metadata) -> Callable[[int], int]:

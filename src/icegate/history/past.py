@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from icegate.gate.refs import Metadata
 from icegate.gate.store import edit, read_tables
 from icegate.history.dimension import DIFF, MODES, OWN, ROW_LINEAGE, Dimension, mode_of
 from icegate.history.reads import Source
-from icegate.history.steps import ERROR, GAPS, TAG, Bookmark, Step, steps, to_head
+from icegate.history.steps import ERROR, GAPS, TAG, Bookmark, Step, goes_on, steps, to_head
 from icegate.merge import facts
 from icegate.merge.bounds import bounded, conditions, with_uuids
 from icegate.merge.plans import LITTLE, MODE, ON_READ, ON_WRITE
@@ -78,6 +78,17 @@ class Asked:
                 fix="set `unique_key`, to a column or a list of them",
             )
         return cls(name, key, track, mode, gap, read_select(name, sql)[1])
+
+
+def told_up_to(ask: Callable[[str], Sequence[Sequence[Any]]], history: str) -> Bookmark | None:
+    """Return the version up to which the rows of a history tell; ``ask`` runs a query."""
+    row = ask(
+        "select unix_micros(max(valid_from)), max_by(snapshot_id, valid_from),\n"
+        "    unix_micros(max(valid_to)), max_by(ended_by, valid_to)\n"
+        f"from {history}"
+    )[0]
+    found = [Bookmark(int(id), int(at)) for at, id in (row[:2], row[2:]) if at is not None]
+    return max(found, key=lambda mark: mark.at, default=None)
 
 
 def read_select(model: str, sql: str) -> tuple[str, list[str] | None]:
@@ -193,13 +204,9 @@ class Past:
 
     def bookmark(self) -> Bookmark | None:
         """Return up to where the table tells, from its rows: these go where it goes."""
-        row = self.engine.ask(
-            "select unix_micros(max(valid_from)), max_by(snapshot_id, valid_from),\n"
-            "    unix_micros(max(valid_to)), max_by(ended_by, valid_to)\n"
-            f"from {self.target}"
-        )[0]
-        found = [Bookmark(int(id), int(at)) for at, id in (row[:2], row[2:]) if at is not None]
-        return max(found, key=lambda mark: mark.at, default=None)
+        mark = told_up_to(self.engine.ask, str(self.target))
+        stored = next(read_tables(self._lake, [self.table]), None) if self._lake else None
+        return goes_on(stored.metadata, mark) if stored and mark else mark
 
     def renames(self, state: TableState) -> list[tuple[str, str]]:
         """Return the columns of the table whose source has another name now: old and new name."""

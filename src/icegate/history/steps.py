@@ -12,6 +12,9 @@ from icegate.gate.refs import Metadata
 from icegate.tables.metadata import ancestry, is_known_until_next, moment
 
 TAG = "history_"  # how the tags begin that keep what a history goes on from
+# A property of a history: `<snapshot> <snapshot>`, of which the second stands for the first, that
+# it is told up to and that an erasure took away with the rows of a person.
+GOES_ON = "icegate.history-goes-on"
 ERROR, BRIDGE = GAPS = ("error", "bridge")
 
 
@@ -69,6 +72,12 @@ def to_head(metadata: Metadata, since: Bookmark | None) -> list[Step]:
     if since is None:
         return [Step(None, head, at_ms * 1000)]
     return [*_steps(metadata, since, [_Entry(head, at_ms)])]
+
+
+def goes_on(history: Metadata, mark: Bookmark) -> Bookmark:
+    """Return where a history goes on by its own metadata: an erasure may have moved that."""
+    since, _, now = (history.get("properties") or {}).get(GOES_ON, "").partition(" ")
+    return mark._replace(snapshot_id=int(now)) if since == str(mark.snapshot_id) else mark
 
 
 def _entries(metadata: Metadata, branch: str) -> list[_Entry]:

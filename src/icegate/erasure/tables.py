@@ -1,0 +1,283 @@
+"""Where the rows of a subject lie in Iceberg tables: in which files, and of which versions."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from icegate.catalog import CatalogEntry, list_relations, local_path
+from icegate.erasure.search import Unreadable, Wanted, rows_with, values_beside
+from icegate.erasure.subject import Known, Marks, Subject, below, is_distinctive
+from icegate.errors import CatalogError, TableError
+from icegate.files import LocalFiles
+from icegate.gate import refs, staging
+from icegate.gate.candidates import OWN
+from icegate.gate.refs import MAIN, Metadata
+from icegate.gate.store import StoredTable, read_tables
+from icegate.health.files import EQUALITY, LOWER, UPPER, entries, read_list, reading
+from icegate.health.unreferenced import unreferenced
+from icegate.history.steps import TAG as HISTORY
+from icegate.maintenance.run import BRANCH as MAINTENANCE
+from icegate.settings import Lake
+
+WORK = "icegate_erasure"  # the branch on which rows are taken out
+YOUNG_S = 3600  # a file that nothing refers to may be of a commit that goes on, for so long
+CUT = 16  # characters: longer bounds are cut by Iceberg
+PARQUET = "parquet"
+
+
+class Ref(NamedTuple):
+    """A branch or tag on a version that has rows of the subject; ``why`` it stays, if it does."""
+
+    name: str
+    why: str = ""
+
+
+@dataclass
+class Survey:
+    """What of a subject is in a table. Files are those of all versions, whatever deletes them."""
+
+    table: StoredTable
+    marks: Marks
+    files: int = 0
+    bytes: int = 0
+    hits: dict[str, int] = field(default_factory=dict)  # rows by file
+    versions: set[int] = field(default_factory=set)  # snapshots that need those files
+    live: set[str] = field(default_factory=set)  # those of the files that main has
+    refs: list[Ref] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    leftovers: dict[Path, bool] = field(default_factory=dict)  # nothing refers to; is it young?
+    is_failures: bool = False
+    build: str = ""  # that holds the table in staging
+
+    @property
+    def name(self) -> str:
+        """`schema.table`."""
+        return self.table.name
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether anything of the subject is in it."""
+        return bool(self.hits or self.versions or self.leftovers)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of its files are the subject's, rows of old versions included."""
+        return sum(self.hits.values())
+
+    @property
+    def kept(self) -> list[Ref]:
+        """The branches and tags that hold rows and stay."""
+        return [ref for ref in self.refs if ref.why]
+
+    @property
+    def going(self) -> set[str]:
+        """The branches and tags that go."""
+        return {ref.name for ref in self.refs if not ref.why and ref.name != MAIN}
+
+    def expires(self, metadata: Metadata) -> set[int]:
+        """Return the versions that go: all that hold rows, but those that a ref is at."""
+        gone = self.going
+        heads = {r["snapshot-id"] for n, r in (metadata.get("refs") or {}).items() if n not in gone}
+        known = {snapshot["snapshot-id"] for snapshot in metadata.get("snapshots") or []}
+        return (self.versions & known) - heads
+
+
+@dataclass(frozen=True)
+class Search:
+    """One look for a subject: ``removed`` are files that an earlier part of the work took away."""
+
+    lake: Lake
+    subject: Subject
+    known: Known
+    drop: Collection[str] = ()  # patterns of tags and branches that may go
+    removed: Collection[str] = ()
+
+    def tables(self) -> list[StoredTable]:
+        """Return all tables of the catalog; raise ``CatalogError`` for one that can't be read."""
+        found = {table.name: table for table in read_tables(self.lake)}
+        for entry in list_relations(self.lake):
+            if entry.kind == "table" and entry.full_name not in found:
+                raise CatalogError(
+                    f"cannot look for {self.subject.shown} in {entry.full_name}",
+                    why="its metadata can't be read, so nobody knows which files are its own",
+                    fix="`icegate doctor` says more; restore it, or drop it",
+                )
+        return [*found.values()]
+
+    def gather(self, tables: Iterable[StoredTable]) -> None:
+        """Learn the keys of what the subject has, from the rows that have both keys."""
+        tables = [*tables]
+        for depth in (1, 2, 3):
+            for table in tables:
+                for above, column, kind in below(self.known.of(table.name), self.subject):
+                    if kind.count("/") == depth:
+                        self.subject.keys[kind].update(self._beside(table, above, column))
+
+    def _beside(self, table: StoredTable, above: str, column: str) -> Iterator[str]:
+        mark = self.known.of(table.name).keys[above]
+        wanted = Wanted({above: self.subject.wanted(mark, self.lake.home)})
+        ids = _ids(table.metadata)
+        for path in Files(table).paths:
+            try:
+                yield from values_beside(local_path(path), ids, wanted, column)
+            except Unreadable:  # which the survey tells
+                continue
+
+    def survey(self, table: StoredTable, others: list[CatalogEntry]) -> Survey:
+        """Look through one table; ``others`` are all entries of the catalog."""
+        marks = self.known.of(table.name).of(self.subject)
+        found = Survey(table, marks, is_failures=self.known.is_failures(table.name))
+        if table.entry.namespace == staging.NAMESPACE:
+            found.build = staging.build_of(table.entry)
+        wanted, ids, listed = self.wanted(marks), _ids(table.metadata), Files(table)
+        for path, size in listed.paths.items():
+            found.files, found.bytes = found.files + 1, found.bytes + size
+            if rows := self._rows(found, path, ids, wanted):
+                found.hits[path] = rows
+        self._place(found, listed, wanted)
+        if not found.build and table.entry.namespace not in OWN:
+            self._leftovers(found, others, ids, wanted)
+        return found
+
+    def again(self, found: Survey) -> Survey:
+        """Return what is of a survey's files now, by metadata, without a look into them."""
+        (table,) = read_tables(self.lake, [found.name])
+        now = replace(found, table=table)
+        self._place(now, Files(table), self.wanted(found.marks))
+        return now
+
+    def _place(self, found: Survey, listed: Files, wanted: Wanted) -> None:
+        metadata = found.table.metadata
+        values = {value[:CUT] for each in wanted.values.values() for value in each}
+        found.versions = listed.with_any({*self.removed, *found.hits}, values)
+        found.live = listed.of(refs.head(metadata)) & found.hits.keys()
+        found.refs = [*self._refs(metadata, found.versions)]
+
+    def wanted(self, marks: Marks) -> Wanted:
+        """Return what to look for in a table's files."""
+        if marks.keys or marks.texts:
+            values = {n: self.subject.wanted(m, self.lake.home) for n, m in marks.keys.items()}
+            words = self.subject.words() if marks.texts else None
+            return Wanted(values, marks.above, marks.texts, words)
+        is_clear = is_distinctive(self.subject.key)
+        return Wanted({}, words=self.subject.own_word() if is_clear else None, anywhere=is_clear)
+
+    def _rows(self, found: Survey, path: str, ids: Mapping[int, str], wanted: Wanted) -> int:
+        if not (wanted.values or wanted.words):
+            return 0
+        try:
+            if not path.endswith(PARQUET):
+                raise Unreadable(f"{path} is no Parquet file")
+            return rows_with(local_path(path), ids, wanted)
+        except Unreadable as error:
+            found.unreadable.append(str(error))
+        except CatalogError:  # not on this machine
+            found.unreadable.append(
+                f"{path}: who keeps old versions of objects there can't be told"
+            )
+        return 0
+
+    def _refs(self, metadata: Metadata, versions: Collection[int]) -> Iterator[Ref]:
+        for name, ref in (metadata.get("refs") or {}).items():
+            if ref["snapshot-id"] not in versions:
+                continue
+            own = name in (MAIN, WORK, MAINTENANCE) or name.startswith(HISTORY)
+            if name.startswith(refs.BRANCH_PREFIX) and ref["type"] == "branch":
+                build = name.removeprefix(refs.BRANCH_PREFIX)
+                yield Ref(name, f"build {build} waits: publish it and erase again, or "
+                          f"`icegate release reject {build}`")  # fmt: skip
+            elif own or _is_release(name) or any(fnmatchcase(name, one) for one in self.drop):
+                yield Ref(name)
+            else:
+                yield Ref(name, f"a {ref['type']} that someone keeps: `--drop {name}` lets it go")
+
+    def _leftovers(
+        self, found: Survey, others: list[CatalogEntry], ids: Mapping[int, str], wanted: Wanted
+    ) -> None:
+        left = unreferenced(found.table.entry, others, datetime.now(timezone.utc), 0).paths
+        for path in map(Path, left):
+            if path.suffix == f".{PARQUET}" and self._rows(found, str(path), ids, wanted):
+                found.leftovers[path] = time.time() - path.stat().st_mtime < YOUNG_S
+
+
+class Files:
+    """The data files of a table, of equality deletes too, and the versions that need each."""
+
+    def __init__(self, table: StoredTable) -> None:
+        self.paths: dict[str, int] = {}  # with their bytes
+        self._gone: dict[str, set[str]] = defaultdict(set)  # by manifest: what it says is deleted
+        self._bounds: dict[str, set[str]] = defaultdict(set)  # of those, by manifest
+        self._live: dict[str, set[str]] = defaultdict(set)
+        self._of: dict[int, list[str]] = {}  # manifests by snapshot
+        io = LocalFiles()
+        with reading(table.name, f"which files {table.name} has"):
+            for snapshot in table.metadata.get("snapshots") or []:
+                lists = read_list(snapshot, io)
+                self._of[snapshot["snapshot-id"]] = [m.manifest_path for m in lists]
+                for manifest in lists:
+                    if manifest.manifest_path not in self._live:
+                        self._read(manifest, io)
+
+    def _read(self, manifest: Any, io: LocalFiles) -> None:
+        path = manifest.manifest_path
+        self._live[path] = set()
+        for entry, is_live in entries(manifest, io):
+            if manifest.content and entry.file.content != EQUALITY:
+                continue  # positions say nothing of anyone
+            if is_live:
+                self._live[path].add(entry.file.file_path)
+                self.paths[entry.file.file_path] = entry.file.file_size_in_bytes
+            else:
+                self._gone[path].add(entry.file.file_path)
+                self._bounds[path].update(_bounds(entry.file))
+
+    def of(self, snapshot_id: int | None) -> set[str]:
+        """Return the files of a version."""
+        manifests = self._of.get(snapshot_id or -1, [])
+        return {path for manifest in manifests for path in self._live[manifest]}
+
+    def with_any(self, files: Collection[str], values: Collection[str]) -> set[int]:
+        """Return the versions whose manifests name any of these files, or have bounds like these.
+
+        Also as deleted: the entry has the file's lowest and highest values.
+        """
+        wanted, known = {*files}, {*values}
+        bad = {
+            manifest
+            for manifest in self._live
+            if (self._live[manifest] | self._gone[manifest]) & wanted
+            or self._bounds[manifest] & known
+        }
+        return {id for id, manifests in self._of.items() if bad.intersection(manifests)}
+
+
+def _bounds(file: Any) -> Iterator[str]:
+    for bounds in (file._data[LOWER], file._data[UPPER]):
+        for value in (bounds or {}).values():
+            yield value.decode(errors="replace")
+
+
+def _ids(metadata: Metadata) -> dict[int, str]:
+    """Return what each field is called now; one that was dropped as it was called last."""
+    newest = sorted(
+        metadata["schemas"], key=lambda s: s["schema-id"] == metadata.get("current-schema-id")
+    )
+    return {field["id"]: field["name"] for schema in newest for field in schema["fields"]}
+
+
+def _is_release(name: str) -> bool:
+    return name.removeprefix(refs.TAG_PREFIX).isdecimal() and name.startswith(refs.TAG_PREFIX)
+
+
+def check_readable(found: Iterable[Survey]) -> None:
+    """Raise ``TableError`` for a file in which nobody can look."""
+    for survey in found:
+        for said in survey.unreadable:
+            raise TableError(f"cannot look into {survey.name}", why=said)
