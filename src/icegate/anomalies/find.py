@@ -103,7 +103,8 @@ def _nulls(look: Look, field: dict[str, Any]) -> Iterator[Finding]:
     name = field["name"]
     series = _series(look, lambda p: p.null_counts[name] / p.value_counts[name])
     middle = median([share for _, share in series[:-1] if share is not None] or [0])
-    count = (look.runs[-1].value_counts or {}).get(name) or 1
+    newest = look.runs[-1] if look.runs else None  # none, where only maintenance's is left
+    count = (newest and newest.value_counts or {}).get(name) or 1
     middle = max(middle, 1 / count)
     # In a few rows the share is off by chance, by so many of its standard deviations.
     chance = look.settings.threshold * (middle * (1 - middle) / count) ** 0.5
