@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture fuzz-audits fuzz-history \
+.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture kill-stream fuzz-audits fuzz-history \
 	conformance-gate lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -70,6 +70,9 @@ conformance-gate: $(installed) ## the same with the gate on alone, as `make test
 
 torture: $(installed) ## kill builds in all ways while readers poll main; ARGS="--rounds 10" is CI's size
 	$(python) tests/torture $(ARGS)
+
+kill-stream: $(installed) ## kill a stream and its broker in all ways, while 60,000 events come
+	ICEGATE_STREAM_EVENTS=60000 $(python) -m pytest -s -m long tests/python/streams/test_kill.py $(ARGS)
 
 fuzz-audits: $(installed) ## compare audits with stock tests on Spark, in 5,000 random cases
 	ICEGATE_FUZZ_CASES=$${ICEGATE_FUZZ_CASES:-5000} $(python) -m pytest -s -m long tests/python/audits $(ARGS)

@@ -58,7 +58,7 @@ def _told(erasure: Erasure, found: Found) -> Shown:
             "table": survey.name,
             "rows": survey.rows,
             "files": len(survey.hits),
-            "versions_that_go": len(survey.expires(survey.table.metadata)),
+            "versions_that_go": len(survey.expires),
             "of": len(survey.table.metadata.get("snapshots") or []),
             "tags_that_go": sorted(survey.going),
         }

@@ -16,6 +16,7 @@ from icegate.erasure.landing import Landed, Landing
 from icegate.erasure.subject import Known, Subject
 from icegate.erasure.tables import Search, Survey
 from icegate.erasure.texts import naming
+from icegate.erasure.traces import is_young
 from icegate.erasure.work import Work
 from icegate.errors import GateError
 from icegate.gate import refs
@@ -57,8 +58,8 @@ class Found:
             elif not (survey.marks or survey.is_failures):
                 yield survey.name, "it holds the key, and no column says so: mark it, or drop it"
             yield from ((f"{survey.name} {ref.name}", ref.why) for ref in survey.kept)
-            for path, is_young in survey.leftovers.items():
-                if is_young:
+            for path in survey.leftovers:
+                if is_young(path):
                     yield str(path), "nothing refers to it, but it's young: erase again in an hour"
         yield from ((str(landed.path), landed.why) for landed in self.landed if landed.why)
         for path, is_output in self.texts:
@@ -149,16 +150,18 @@ class Erasure:
             self.say(f"take rows out of {', '.join(s.name for s in live)}")
             work.take_out(live)
         now = [self.search.again(survey) for survey in ours]
-        dirty = [s.name for s in now if refs.head(s.table.metadata) in s.versions]
-        work.clean_manifests(dirty)
+        for survey in now:
+            if refs.head(survey.table.metadata) in survey.versions:
+                work.clean(survey, *self.search.traces(survey))
         work.go_on(self.histories)
         now = [self.search.again(survey) for survey in ours]
         cost["release"] = work.release(now)
         for survey in map(self.search.again, now):
-            versions = survey.expires(survey.table.metadata)
+            versions = survey.expires - {refs.head(survey.table.metadata)}
             cost["tables"][survey.name] = _cost(survey, versions, now)
             self.say(f"{survey.name}: expire {len(versions)} versions")
             work.expire(survey.name, versions)
+            work.sweep(self.search.again(survey))
 
     def _histories(self, work: Work, names: set[str]) -> dict[str, str]:
         """Return the histories that have read all of a table that is about to change, with it.
@@ -195,8 +198,8 @@ class Erasure:
                 self.say(f"{path}: deleted")
                 path.unlink(missing_ok=True)
         for survey in found.tables:
-            for path, is_young in survey.leftovers.items():
-                if not is_young:
+            for path in survey.leftovers:
+                if not is_young(path):
                     path.unlink(missing_ok=True)
 
     def _write_journal(self) -> None:

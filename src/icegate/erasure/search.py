@@ -123,6 +123,8 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _text(column: Any) -> Any:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
     if pa.types.is_fixed_size_binary(column.type):  # a UUID
         return pa.array([None if v is None else _uuid(v) for v in column.to_pylist()], pa.string())
     return pc.cast(column, pa.string())

@@ -12,7 +12,9 @@ from typing import Any
 
 from icegate import hash_key
 from icegate.errors import ConfigError, did_you_mean
+from icegate.gate import staging
 from icegate.gate.quarantine import SUFFIX
+from icegate.gate.store import StoredTable
 from icegate.pii import masked, meta_of
 
 KEY, TEXT, HASH = "subject_key", "subject_text", "keyed_hash"
@@ -161,15 +163,23 @@ class Known:
         every = [*self.tables.values(), *map(marks_of, self.sources)]
         return {mark.kind for marks in every for mark in marks.keys.values()}
 
-    def of(self, table: str) -> Marks:
-        """Return the marks of `schema.table`.
+    def of(self, table: StoredTable) -> Marks:
+        """Return the marks of a table.
 
-        A quarantine has its model's columns; a table that no node writes, as one of an
-        environment or one in staging, those of the node of its name.
+        A quarantine has its model's columns; a table in staging those of what it's to become;
+        one that no node writes, as in an environment, those of the node of its name.
         """
-        name = table.lower().removesuffix(SUFFIX)
+        name = table.name.lower().removesuffix(SUFFIX)
+        if table.entry.namespace == staging.NAMESPACE:
+            name = self._staged(table.entry.name.lower(), staging.build_of(table.entry).lower())
         alias = name.partition(".")[2]
         return self.tables.get(name) or self._by_name.get(alias) or Marks({})
+
+    def _staged(self, name: str, build: str) -> str:
+        for final in self.tables:
+            if name in (staging.staging_name(one, build) for one in (final, final + SUFFIX)):
+                return final
+        return ""
 
     def is_failures(self, table: str) -> bool:
         """Tell whether a table holds rows that failed a test: the next run makes it anew."""

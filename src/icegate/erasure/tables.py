@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from icegate.catalog import CatalogEntry, list_relations, local_path
+from icegate.erasure import traces
+from icegate.erasure.listed import CUT, Files, is_vectors
 from icegate.erasure.search import Unreadable, Wanted, rows_with, values_beside
-from icegate.erasure.subject import Known, Marks, Subject, below, is_distinctive
-from icegate.errors import CatalogError, TableError
-from icegate.files import LocalFiles
+from icegate.erasure.subject import Known, Marks, Subject, below, is_distinctive, word
+from icegate.errors import CatalogError
 from icegate.gate import refs, staging
 from icegate.gate.candidates import OWN
 from icegate.gate.refs import MAIN, Metadata
 from icegate.gate.store import StoredTable, read_tables
-from icegate.health.files import EQUALITY, LOWER, UPPER, entries, read_list, reading
 from icegate.health.unreferenced import unreferenced
 from icegate.history.steps import TAG as HISTORY
 from icegate.maintenance.run import BRANCH as MAINTENANCE
 from icegate.settings import Lake
 
 WORK = "icegate_erasure"  # the branch on which rows are taken out
-YOUNG_S = 3600  # a file that nothing refers to may be of a commit that goes on, for so long
-CUT = 16  # characters: longer bounds are cut by Iceberg
 PARQUET = "parquet"
 
 
@@ -52,7 +50,9 @@ class Survey:
     live: set[str] = field(default_factory=set)  # those of the files that main has
     refs: list[Ref] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    leftovers: dict[Path, bool] = field(default_factory=dict)  # nothing refers to; is it young?
+    leftovers: list[Path] = field(default_factory=list)  # files that nothing refers to
+    old: list[str] = field(default_factory=list)  # earlier metadata that names a key
+    folders: list[Path] = field(default_factory=list)  # that have a key as their name
     is_failures: bool = False
     build: str = ""  # that holds the table in staging
 
@@ -64,7 +64,7 @@ class Survey:
     @property
     def holds(self) -> bool:
         """Tell whether anything of the subject is in it."""
-        return bool(self.hits or self.versions or self.leftovers)
+        return bool(self.hits or self.versions or self.leftovers or self.old or self.folders)
 
     @property
     def rows(self) -> int:
@@ -81,12 +81,12 @@ class Survey:
         """The branches and tags that go."""
         return {ref.name for ref in self.refs if not ref.why and ref.name != MAIN}
 
-    def expires(self, metadata: Metadata) -> set[int]:
-        """Return the versions that go: all that hold rows, but those that a ref is at."""
-        gone = self.going
-        heads = {r["snapshot-id"] for n, r in (metadata.get("refs") or {}).items() if n not in gone}
-        known = {snapshot["snapshot-id"] for snapshot in metadata.get("snapshots") or []}
-        return (self.versions & known) - heads
+    @property
+    def expires(self) -> set[int]:
+        """The versions that go: all that hold rows, but those of branches and tags that stay."""
+        now = self.table.metadata.get("refs") or {}
+        known = {snapshot["snapshot-id"] for snapshot in self.table.metadata.get("snapshots") or []}
+        return (self.versions & known) - {now[ref.name]["snapshot-id"] for ref in self.kept}
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,12 @@ class Search:
         tables = [*tables]
         for depth in (1, 2, 3):
             for table in tables:
-                for above, column, kind in below(self.known.of(table.name), self.subject):
+                for above, column, kind in below(self.known.of(table), self.subject):
                     if kind.count("/") == depth:
                         self.subject.keys[kind].update(self._beside(table, above, column))
 
     def _beside(self, table: StoredTable, above: str, column: str) -> Iterator[str]:
-        mark = self.known.of(table.name).keys[above]
+        mark = self.known.of(table).keys[above]
         wanted = Wanted({above: self.subject.wanted(mark, self.lake.home)})
         ids = _ids(table.metadata)
         for path in Files(table).paths:
@@ -132,33 +132,54 @@ class Search:
 
     def survey(self, table: StoredTable, others: list[CatalogEntry]) -> Survey:
         """Look through one table; ``others`` are all entries of the catalog."""
-        marks = self.known.of(table.name).of(self.subject)
+        marks = self.known.of(table).of(self.subject)
         found = Survey(table, marks, is_failures=self.known.is_failures(table.name))
         if table.entry.namespace == staging.NAMESPACE:
             found.build = staging.build_of(table.entry)
-        wanted, ids, listed = self.wanted(marks), _ids(table.metadata), Files(table)
+        wanted, ids, listed = self.wanted(marks), _ids(table.metadata), Files(table, marks.keys)
+        words = self._clear(wanted)
         for path, size in listed.paths.items():
             found.files, found.bytes = found.files + 1, found.bytes + size
-            if rows := self._rows(found, path, ids, wanted):
+            if is_vectors(path):
+                if words and traces.names(local_path(path), words):
+                    found.hits[path] = 0
+            elif rows := self._rows(found, path, ids, wanted):
                 found.hits[path] = rows
         self._place(found, listed, wanted)
         if not found.build and table.entry.namespace not in OWN:
-            self._leftovers(found, others, ids, wanted)
+            left = unreferenced(table.entry, others, datetime.now(timezone.utc), 0).paths
+            found.leftovers = [p for p in map(Path, left) if self._is_left(found, p, ids, wanted)]
+        if words and traces.says_so(table.metadata, words):
+            found.unreadable.append("a property, comment or default names the key: change that")
         return found
 
     def again(self, found: Survey) -> Survey:
         """Return what is of a survey's files now, by metadata, without a look into them."""
         (table,) = read_tables(self.lake, [found.name])
         now = replace(found, table=table)
-        self._place(now, Files(table), self.wanted(found.marks))
+        self._place(now, Files(table, now.marks.keys), self.wanted(now.marks))
         return now
+
+    def traces(self, found: Survey) -> tuple[set[str], set[str]]:
+        """Return what manifests may say of a survey's rows: files, and bounds of columns."""
+        wanted = self.wanted(found.marks).values.values()
+        return {*self.removed, *found.hits}, {value[:CUT] for each in wanted for value in each}
 
     def _place(self, found: Survey, listed: Files, wanted: Wanted) -> None:
         metadata = found.table.metadata
-        values = {value[:CUT] for each in wanted.values.values() for value in each}
-        found.versions = listed.with_any({*self.removed, *found.hits}, values)
+        found.versions = listed.with_any(*self.traces(found))
         found.live = listed.of(refs.head(metadata)) & found.hits.keys()
         found.refs = [*self._refs(metadata, found.versions)]
+        if words := self._clear(wanted):
+            with suppress(CatalogError):  # not on this machine, as the survey tells of files
+                found.old = traces.old_metadata(metadata, words)
+                found.folders = [*traces.folders(local_path(metadata["location"]), words)]
+
+    def _clear(self, wanted: Wanted) -> re.Pattern[str] | None:
+        """Return what finds keys in metadata and names: those that hardly mean anything else."""
+        every = {*self.subject.keys[self.subject.kind]}.union(*wanted.values.values())
+        clear = {each for value in every if is_distinctive(value) for each in (value, value[:CUT])}
+        return word(sorted(clear)) if clear else None
 
     def wanted(self, marks: Marks) -> Wanted:
         """Return what to look for in a table's files."""
@@ -198,70 +219,11 @@ class Search:
             else:
                 yield Ref(name, f"a {ref['type']} that someone keeps: `--drop {name}` lets it go")
 
-    def _leftovers(
-        self, found: Survey, others: list[CatalogEntry], ids: Mapping[int, str], wanted: Wanted
-    ) -> None:
-        left = unreferenced(found.table.entry, others, datetime.now(timezone.utc), 0).paths
-        for path in map(Path, left):
-            if path.suffix == f".{PARQUET}" and self._rows(found, str(path), ids, wanted):
-                found.leftovers[path] = time.time() - path.stat().st_mtime < YOUNG_S
-
-
-class Files:
-    """The data files of a table, of equality deletes too, and the versions that need each."""
-
-    def __init__(self, table: StoredTable) -> None:
-        self.paths: dict[str, int] = {}  # with their bytes
-        self._gone: dict[str, set[str]] = defaultdict(set)  # by manifest: what it says is deleted
-        self._bounds: dict[str, set[str]] = defaultdict(set)  # of those, by manifest
-        self._live: dict[str, set[str]] = defaultdict(set)
-        self._of: dict[int, list[str]] = {}  # manifests by snapshot
-        io = LocalFiles()
-        with reading(table.name, f"which files {table.name} has"):
-            for snapshot in table.metadata.get("snapshots") or []:
-                lists = read_list(snapshot, io)
-                self._of[snapshot["snapshot-id"]] = [m.manifest_path for m in lists]
-                for manifest in lists:
-                    if manifest.manifest_path not in self._live:
-                        self._read(manifest, io)
-
-    def _read(self, manifest: Any, io: LocalFiles) -> None:
-        path = manifest.manifest_path
-        self._live[path] = set()
-        for entry, is_live in entries(manifest, io):
-            if manifest.content and entry.file.content != EQUALITY:
-                continue  # positions say nothing of anyone
-            if is_live:
-                self._live[path].add(entry.file.file_path)
-                self.paths[entry.file.file_path] = entry.file.file_size_in_bytes
-            else:
-                self._gone[path].add(entry.file.file_path)
-                self._bounds[path].update(_bounds(entry.file))
-
-    def of(self, snapshot_id: int | None) -> set[str]:
-        """Return the files of a version."""
-        manifests = self._of.get(snapshot_id or -1, [])
-        return {path for manifest in manifests for path in self._live[manifest]}
-
-    def with_any(self, files: Collection[str], values: Collection[str]) -> set[int]:
-        """Return the versions whose manifests name any of these files, or have bounds like these.
-
-        Also as deleted: the entry has the file's lowest and highest values.
-        """
-        wanted, known = {*files}, {*values}
-        bad = {
-            manifest
-            for manifest in self._live
-            if (self._live[manifest] | self._gone[manifest]) & wanted
-            or self._bounds[manifest] & known
-        }
-        return {id for id, manifests in self._of.items() if bad.intersection(manifests)}
-
-
-def _bounds(file: Any) -> Iterator[str]:
-    for bounds in (file._data[LOWER], file._data[UPPER]):
-        for value in (bounds or {}).values():
-            yield value.decode(errors="replace")
+    def _is_left(self, found: Survey, path: Path, ids: Mapping[int, str], wanted: Wanted) -> bool:
+        if path.suffix == f".{PARQUET}":
+            return bool(self._rows(found, str(path), ids, wanted))
+        words = self._clear(wanted)
+        return bool(words and path.suffix in (".avro", ".json") and traces.names(path, words))
 
 
 def _ids(metadata: Metadata) -> dict[int, str]:
@@ -274,10 +236,3 @@ def _ids(metadata: Metadata) -> dict[int, str]:
 
 def _is_release(name: str) -> bool:
     return name.removeprefix(refs.TAG_PREFIX).isdecimal() and name.startswith(refs.TAG_PREFIX)
-
-
-def check_readable(found: Iterable[Survey]) -> None:
-    """Raise ``TableError`` for a file in which nobody can look."""
-    for survey in found:
-        for said in survey.unreadable:
-            raise TableError(f"cannot look into {survey.name}", why=said)

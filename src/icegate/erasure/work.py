@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from icegate.erasure.listed import Files
+from icegate.erasure.manifests import Manifests
 from icegate.erasure.search import BLANKS
 from icegate.erasure.subject import Marks, Subject
 from icegate.erasure.tables import WORK, Survey
+from icegate.erasure.traces import forget_metadata
 from icegate.errors import GateError, TableError
 from icegate.gate import ledger, refs
 from icegate.gate.build import writing_builds
@@ -99,10 +103,10 @@ class Work:
         return base
 
     def _left(self, survey: Survey) -> set[str]:
-        from icegate.erasure.tables import Files
-
         table = self._read(survey.name)
-        return Files(table).of(refs.head(table.metadata, WORK)) & survey.hits.keys()
+        return (
+            Files(table, survey.marks.keys).of(refs.head(table.metadata, WORK)) & survey.hits.keys()
+        )
 
     def _publish(self, bases: dict[str, int | None]) -> bool:
         tables = {table.name: table for table in read_tables(self.lake, bases)}
@@ -111,12 +115,19 @@ class Work:
         move(self.lake, [tables[name].write(_published(tables[name].metadata)) for name in bases])
         return True
 
-    def clean_manifests(self, names: Iterable[str]) -> None:
-        """Rewrite the manifests of `main`: else they keep the bounds of files that went."""
-        for name in names:
-            java = self._java(name)
-            one = self.session._jvm.org.sparkproject.guava.base.Functions
-            java.rewriteManifests().clusterBy(one.constant("all")).commit()
+    def clean(self, found: Survey, files: Collection[str], bounds: Collection[str]) -> None:
+        """Write manifests of `main` again that name files that went, or have bounds like these."""
+
+        def listed() -> tuple[Files, int | None]:
+            table = self._read(found.name)
+            return Files(table, found.marks.keys), refs.head(table.metadata)
+
+        work = Manifests(self._java(found.name), self.session._jvm)
+        work.write_data_again()
+        now, head = listed()
+        work.drop_deletes(now.dangling(head))
+        now, head = listed()
+        work.write_deletes_again(now.naming(files, bounds), now.deletes)
 
     def told_up_to(self, history: str) -> Bookmark | None:
         """Return the version of its source that the rows of a history tell of last."""
@@ -175,6 +186,13 @@ class Work:
             for version in sorted(versions):
                 work = work.expireSnapshotId(version)
             work.commit()
+
+    def sweep(self, found: Survey) -> None:
+        """Delete earlier metadata that names a key, and empty folders of partitions that do."""
+        forget_metadata(self.lake, found.table, found.old)
+        for folder in found.folders:
+            with suppress(OSError):  # it isn't empty, and the next look tells of it
+                folder.rmdir()
 
     def drop(self, name: str) -> None:
         """Drop a table with its files."""
