@@ -65,7 +65,8 @@ def _told(erasure: Erasure, found: Found) -> Shown:
         for survey in found.held
     ]
     landed = [{"file": str(each.path), "rows": each.rows} for each in found.landed if each.rows]
-    texts = [{"file": str(path)} for path, is_output in found.texts if is_output]
+    gone = [*(path for path, is_output in found.texts if is_output), *found.left]
+    texts = [{"file": str(path)} for path in gone]
     ways = [{"what": what, "why": why} for what, why in found.blocks()]
     said = f"{erasure.subject.shown}: "
     said += "nothing is left" if found.is_clean else "this is what `--yes` takes out; rows are "

@@ -40,12 +40,18 @@ class Found:
     tables: list[Survey]
     landed: list[Landed]
     texts: list[tuple[Path, bool]]  # and whether it's only output
+    strays: list[Path]  # of tables that were dropped
     seconds: float = 0
 
     @property
     def held(self) -> list[Survey]:
         """The tables that hold something."""
         return [survey for survey in self.tables if survey.holds]
+
+    @property
+    def left(self) -> list[Path]:
+        """The files that no table needs."""
+        return [*self.strays, *(path for survey in self.tables for path in survey.leftovers)]
 
     def blocks(self) -> Iterator[tuple[str, str]]:
         """Yield what would still hold rows after an erasure, and why it stays."""
@@ -58,9 +64,9 @@ class Found:
             elif not (survey.marks or survey.is_failures):
                 yield survey.name, "it holds the key, and no column says so: mark it, or drop it"
             yield from ((f"{survey.name} {ref.name}", ref.why) for ref in survey.kept)
-            for path in survey.leftovers:
-                if is_young(path):
-                    yield str(path), "nothing refers to it, but it's young: erase again in an hour"
+        for path in self.left:
+            if is_young(path):
+                yield str(path), "no table refers to it, but it's young: erase again in an hour"
         yield from ((str(landed.path), landed.why) for landed in self.landed if landed.why)
         for path, is_output in self.texts:
             if not is_output:
@@ -69,7 +75,8 @@ class Found:
     @property
     def is_clean(self) -> bool:
         """Tell whether nothing is left, and nothing is there in which nobody can look."""
-        return not (self.held or self.landed or self.texts or any(self.blocks()))
+        found = self.held or self.landed or self.texts or self.strays
+        return not (found or any(self.blocks()))
 
 
 @dataclass
@@ -110,11 +117,9 @@ class Erasure:
         self.landing.gather()
         entries = list_relations(self.lake)
         found = [search.survey(table, entries) for table in tables]
-        return Found(found, self.landing.look(), self._texts(), time.monotonic() - began)
-
-    def _texts(self) -> list[tuple[Path, bool]]:
-        folders = [self.project / name for name in ("target", "logs", "seeds", "reports")]
-        return [*naming([folder for folder in folders if folder.is_dir()], self.subject)]
+        texts = [*naming(self.project, self.subject)]
+        strays = [*search.strays(tables)]
+        return Found(found, self.landing.look(), texts, strays, time.monotonic() - began)
 
     def erase(self, start: Callable[[], SparkSession]) -> tuple[Found, Found, dict[str, Any]]:
         """Erase, and look again; return what was found before and after, and what it cost.
@@ -197,10 +202,10 @@ class Erasure:
             if is_output:
                 self.say(f"{path}: deleted")
                 path.unlink(missing_ok=True)
-        for survey in found.tables:
-            for path in survey.leftovers:
-                if not is_young(path):
-                    path.unlink(missing_ok=True)
+        for path in found.left:
+            if not is_young(path):
+                self.say(f"{path}: deleted")
+                path.unlink(missing_ok=True)
 
     def _write_journal(self) -> None:
         """Keep what can't be found out again once rows are gone; only this user can read it."""

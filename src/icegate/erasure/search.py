@@ -82,7 +82,7 @@ def _names(schema: pa.Schema, ids: Mapping[int, str]) -> dict[str, str]:
 
 def mask_of(columns: Mapping[str, Any], wanted: Wanted, rows: int) -> Any:
     """Return which of the rows have what is wanted."""
-    mask = pa.array([False] * rows)
+    mask = pa.array([False] * rows, pa.bool_())
     for name, values in wanted.values.items():
         if values and name in columns:
             # A key that came with blanks is cut to size on its way; bronze has it whole.
@@ -92,7 +92,7 @@ def mask_of(columns: Mapping[str, Any], wanted: Wanted, rows: int) -> Any:
             mask = pc.or_(mask, same if owner is None else pc.and_(same, _is_blank(owner)))
     texts = [*columns] if wanted.anywhere else [n for n in wanted.texts if n in columns]
     for name in texts if wanted.words else ():
-        mask = pc.or_(mask, pa.array(_says(columns[name], wanted.words)))
+        mask = pc.or_(mask, pa.array(_says(columns[name], wanted.words), pa.bool_()))
     return mask
 
 

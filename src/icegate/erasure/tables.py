@@ -28,6 +28,7 @@ from icegate.settings import Lake
 
 WORK = "icegate_erasure"  # the branch on which rows are taken out
 PARQUET = "parquet"
+TRACES = (".avro", ".json", ".puffin")  # metadata, which may have bounds and names of partitions
 
 
 class Ref(NamedTuple):
@@ -148,10 +149,26 @@ class Search:
         self._place(found, listed, wanted)
         if not found.build and table.entry.namespace not in OWN:
             left = unreferenced(table.entry, others, datetime.now(timezone.utc), 0).paths
-            found.leftovers = [p for p in map(Path, left) if self._is_left(found, p, ids, wanted)]
+            for each in map(Path, left):
+                try:
+                    if self._has_key(each, ids, wanted):
+                        found.leftovers.append(each)
+                except Unreadable as error:
+                    found.unreadable.append(str(error))
         if words and traces.says_so(table.metadata, words):
             found.unreadable.append("a property, comment or default names the key: change that")
         return found
+
+    def strays(self, tables: Iterable[StoredTable]) -> Iterator[Path]:
+        """Yield the files with a key that dropped tables left in the warehouse."""
+        wanted, own = self.wanted(Marks({})), set()
+        for table in tables:
+            with suppress(CatalogError):  # not on this machine
+                own.add(local_path(table.metadata["location"]).resolve())
+        for path in traces.strays(self.lake.warehouse, own):
+            with suppress(Unreadable):  # of what nobody can read, nobody gets a key
+                if self._has_key(path, {}, wanted):
+                    yield path
 
     def again(self, found: Survey) -> Survey:
         """Return what is of a survey's files now, by metadata, without a look into them."""
@@ -219,11 +236,12 @@ class Search:
             else:
                 yield Ref(name, f"a {ref['type']} that someone keeps: `--drop {name}` lets it go")
 
-    def _is_left(self, found: Survey, path: Path, ids: Mapping[int, str], wanted: Wanted) -> bool:
+    def _has_key(self, path: Path, ids: Mapping[int, str], wanted: Wanted) -> bool:
+        """Tell whether a file that no table needs has what is wanted; raise ``Unreadable``."""
         if path.suffix == f".{PARQUET}":
-            return bool(self._rows(found, str(path), ids, wanted))
+            return bool((wanted.values or wanted.words) and rows_with(path, ids, wanted))
         words = self._clear(wanted)
-        return bool(words and path.suffix in (".avro", ".json") and traces.names(path, words))
+        return bool(words and path.suffix in TRACES and traces.names(path, words))
 
 
 def _ids(metadata: Metadata) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Reports, logs and results on the disk that name a subject."""
+"""Reports, logs and results on the disk that name a subject, and files of the project that do."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from pathlib import Path
 
 from icegate.erasure.subject import LETTERS, Subject, is_distinctive
 
-MADE_AGAIN = {".html", ".log", ".txt", ".md", ".csv", ".svg"}  # and dbt's results, by a next run
-RESULTS = {"run_results.json", "sources.json"}
+OUTPUT = ("target", "logs")  # dbt makes all of it again
+OWN = ("models", "seeds", "snapshots", "tests", "macros", "analyses", "python_jobs", "reports")
+MADE_AGAIN = {".html", ".svg"}  # of reports
 
 
-def naming(folders: list[Path], subject: Subject) -> Iterator[tuple[Path, bool]]:
+def naming(project: Path, subject: Subject) -> Iterator[tuple[Path, bool]]:
     """Yield the files that name a subject, and whether they are only output, made again anytime.
 
     Of a key that is no more than a few characters nobody can tell, and none is found.
     """
     if not is_distinctive(subject.key):
         return
-    key = re.escape(subject.key.encode())
-    letters = LETTERS.encode()
+    letters, key = LETTERS.encode(), re.escape(subject.key.encode())
     found = re.compile(b"(?<![" + letters + b"])" + key + b"(?![" + letters + b"])")
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
+    for folder in (*OUTPUT, *OWN):
+        for path in sorted((project / folder).rglob("*")):
             if path.is_file() and not path.is_symlink() and _has(path, found):
-                is_log = ".log" in path.suffixes or path.suffix in MADE_AGAIN
-                yield path, is_log or path.name in RESULTS
+                yield path, folder in OUTPUT or path.suffix in MADE_AGAIN
 
 
 def _has(path: Path, found: re.Pattern[bytes]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Collection, Iterator
@@ -59,6 +60,14 @@ def folders(table: Path, words: re.Pattern[str]) -> Iterator[Path]:
     for path in sorted(table.rglob("*=*"), reverse=True):
         if path.is_dir() and words.search(unquote(path.name)):
             yield path
+
+
+def strays(warehouse: Path, tables: Collection[Path]) -> Iterator[Path]:
+    """Yield the files of a warehouse in no table's folder: of tables that were dropped."""
+    for folder, below, files in os.walk(warehouse):
+        here = Path(folder)
+        below[:] = [name for name in sorted(below) if (here / name).resolve() not in tables]
+        yield from (here / name for name in sorted(files) if not name.startswith("."))
 
 
 def names(path: Path, words: re.Pattern[str]) -> bool:

@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gate.conftest import gated
+from gate.gated import GatedProject
 
 from erasure.forgetting import Forgetting
+from erasure.shopping import Shop
 from icegate.session import start_session
 from icegate.settings import Lake
+
+__all__ = ["gated"]
 
 
 @pytest.fixture
@@ -18,3 +23,9 @@ def lake_to_clean(tmp_path: Path, lake_copy: Path, spark: Any) -> Forgetting:
     conf = {"spark.sql.session.timeZone": "UTC"}
     lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
     return Forgetting(tmp_path / "a project", lake, start_session(lake))
+
+
+@pytest.fixture
+def shop(gated: GatedProject) -> Shop:
+    """A project behind the gate, with landing files of three customers."""
+    return Shop(gated)

@@ -33,10 +33,10 @@ EVENTS = int(os.environ.get("ICEGATE_STREAM_EVENTS", "12000"))
 KILLS = (
     Kill(CLICKS),
     Kill(ERRORS, BEFORE),
-    Kill(AT_CHANCE, SHORT),
-    Kill(ORDERS, SHORT),
     Kill(CLICKS, LONG),
+    Kill(ORDERS, SHORT),
     Kill(AT_CHANCE, BEFORE),
+    Kill(AT_CHANCE, SHORT),
 )
 
 
