@@ -237,3 +237,20 @@ def test_a_long_column_that_was_an_int_has_bounds(spark: Any, lake: Lake) -> Non
     spark.sql(f"insert into {table} select id, id from range(100)")
     bounds = find(table.metadata, LocalFiles(), kinds=["bounds"])
     assert {(f.column, f.status) for f in bounds} == {("n", "usual"), ("d", "usual")}
+
+
+def test_of_a_table_with_only_the_version_of_maintenance_too_little_is_known(
+    spark: Any, lake: Lake
+) -> None:
+    """As an erasure leaves one, which takes away all versions that had a person's rows."""
+    table = Table(spark, lake)
+    for _ in range(3):
+        table.batch(100)
+    spark.sql(
+        f"call lake.system.rewrite_data_files('{table}', options => map('rewrite-all', 'true'))"
+    )
+    newest = "older_than => timestamp'2100-01-01', retain_last => 1"
+    spark.sql(f"call lake.system.expire_snapshots(table => '{table}', {newest})")
+    (only,) = table.metadata["snapshots"]
+    assert only["summary"]["operation"] == "replace"
+    assert table.unusual() == []

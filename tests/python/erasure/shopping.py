@@ -56,9 +56,8 @@ class Shop(Forgetting):
         folder.mkdir(parents=True)
         lines = folder / "customers-0.jsonl"
         lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        table = pa.table(
-            {"order_id": [o for o, _ in orders], "customer_id": [c for _, c in orders]}
-        )
+        columns = {"order_id": [o for o, _ in orders], "customer_id": [c for _, c in orders]}
+        table = pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
         parquet.write_table(table, folder / "orders-0.parquet")
         mark(lines, rows=len(rows))
         mark(folder / "orders-0.parquet", rows=len(orders))
@@ -67,7 +66,7 @@ class Shop(Forgetting):
     def build(self, *arguments: str) -> Any:
         """Run `dbt build`, and read what it knows of the project."""
         run = self.project.dbt("build", *arguments)
-        assert run.ok, run
+        assert run.ok, run.text
         self.read_manifest()
         return run
 

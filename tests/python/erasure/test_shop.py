@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from erasure.forgetting import CUSTOMER, KEY, OTHERS, reasons
 from erasure.shopping import ORDER, Shop, customers
-from icegate.errors import GateError
+from icegate.cli.main import app
+from icegate.errors import ConfigError, GateError
 from icegate.gate import refs
 from icegate.gate.build import hold_alive
 from icegate.gate.releases import reject
@@ -139,3 +143,99 @@ def test_tags_that_someone_keeps(shop: Shop) -> None:
     _, after, _ = shop.erase("audit")
     assert after.is_clean
     assert shop.places() == []
+
+
+def test_rows_in_quarantine_and_rows_that_failed_tests(shop: Shop) -> None:
+    config = {"quarantine": True, "quarantine_max_share": 0.5}
+    sql = "select * except (loaded_from) from {{ ref('raw_customers') }}"
+    shop.project.model("customers", sql, **config)
+    shop.project.configure(data_tests={"+schema": "failed"})
+    seen = {"not_null": {"config": {"store_failures": True, "severity": "warn"}}}
+    shop.mark(
+        raw_customers={**CUSTOMER, "name": {"data_tests": [seen]}},
+        customers={**CUSTOMER, "name": {"data_tests": ["not_null"]}},
+        raw_orders={**ORDER, **CUSTOMER},
+        orders={**ORDER, **CUSTOMER},
+    )
+    nameless = {"customer_id": KEY, "name": None, "note": None}
+    shop.land("2026-01-02", [nameless, {**nameless, "customer_id": OTHERS[0]}], [])
+    shop.build()
+    aside, failed = f"{shop.schema}.customers__quarantine", f"{shop.schema}_failed"
+    assert len(shop.rows(f"select * from {aside}")) == 2
+    (failures,) = (name for name in shop.tables() if name.startswith(failed))
+    before = shop.forget()
+    assert {aside, failures} < {held.name for held in before.held}
+    assert shop.rows(f"select customer_id from {aside}") == [(OTHERS[0],)]
+    assert failures not in shop.tables()
+    shop.build()
+    assert len(shop.rows(f"select * from {failures}")) == 1
+
+
+HISTORY = "select customer_id, name from {{ ref('customers') }}"
+
+
+def test_a_history_goes_on(shop: Shop) -> None:
+    shop.project.model("past", HISTORY, materialized="history", unique_key="customer_id")
+    shop.mark(raw_customers=CUSTOMER, customers=CUSTOMER, past=CUSTOMER, raw_orders=ORDER)
+    shop.project.model("orders", "select 1 as n")
+    shop.build()
+    shop.land("2026-01-02", customers("C-000019"), [])
+    shop.build()
+    shop.land("2026-01-03", customers("C-000020"), [])
+    shop.build("--exclude", "past")
+    before = shop.files()
+    with pytest.raises(GateError) as error:
+        shop.erase()
+    assert f"{shop.schema}.past hasn't read the newest versions" in str(error.value)
+    assert shop.files() == before
+    shop.build("--select", "past")
+    told = "select customer_id, is_current, change from {s}.past order by customer_id, valid_from"
+    was = [row for row in shop.project.rows(told) if row[0] != KEY]
+    shop.forget()
+    assert shop.project.rows(told) == was
+    shop.land("2026-01-04", customers("C-000021"), [])
+    assert "steps=1" in shop.build().told
+    assert [row for row in shop.project.rows(told) if row not in was] == [
+        ("C-000021", True, "insert")
+    ]
+    _, after, _ = shop.erase()
+    assert after.is_clean, reasons(after)
+
+
+def test_as_a_person_runs_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = ["--project-dir", str(shop.folder), "--profiles-dir", str(shop.folder)]
+
+    def erase(*arguments: str) -> Any:
+        return CliRunner().invoke(app, ["erase", *where, *arguments])
+
+    shop.build()
+    asked = ("--subject", f"customer={KEY}")
+    before = shop.files()
+    dry = erase(*asked)
+    assert dry.exit_code == 0, dry.output
+    assert shop.files() == before
+    for said in ("this is what `--yes` takes out", f"{shop.schema}.customers", "release_1",
+                 "orders-0.parquet", "not looked at: backups"):  # fmt: skip
+        assert said in dry.output, dry.output
+    assert KEY not in dry.output
+    done = erase(*asked, "--yes", "--reference", "ticket 7", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    (kept,) = (shop.lake.home / "erasures").iterdir()
+    assert kept.stat().st_mode & 0o077 == 0
+    assert KEY not in kept.read_text()
+    found = json.loads(kept.read_text())
+    assert (found["certified"], found["reference"], found["in_the_way"]) == (True, "ticket 7", [])
+    assert found["found"] == told["found"] == {
+        f"{shop.schema}.{name}": 1
+        for name in ("customers", "orders", "raw_customers", "raw_orders")
+    }  # fmt: skip
+    assert found["cost"]["release"] == 2
+    again = erase(*asked, "--yes")
+    assert again.exit_code == 0, again.output
+    assert "certified: " in again.output and "what it cost" not in again.output
+    shop.sql(f"create table s.export using iceberg as select '{KEY}' as a")
+    blocked = erase(*asked, "--yes")
+    assert blocked.exit_code == 1
+    assert "not certified" in blocked.output and "no column says so" in blocked.output
+    assert isinstance(erase("--subject", "nobody").exception, ConfigError)
