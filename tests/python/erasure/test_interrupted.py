@@ -34,15 +34,15 @@ def test_stopped_anywhere(lake_to_clean: Forgetting, monkeypatch: pytest.MonkeyP
     order: dict[str, Any] = {"order_id": {"subject_key": "customer/order"}}
     how: dict[str, Any] = {"mode": "merge-on-read", "by": "customer_id"}
     orders = "customer_id string, order_id string"
-    lake_to_clean.table("s.orders", orders, {**CUSTOMER, **order}, **how)
-    lake_to_clean.table("s.lines", "order_id string, n int", order)
+    lake_to_clean.table("s.bought", orders, {**CUSTOMER, **order}, **how)
+    lake_to_clean.table("s.lines", "order_id string, n int", order)  # these expire last
     for number, stage in enumerate(STAGES):
         for after in (False, True):
             mine = f"O-{number}-{after}"
             lake_to_clean.sql(
-                f"insert into s.orders values ('{KEY}', '{mine}'), ('{OTHERS[0]}', 'O-x')",
+                f"insert into s.bought values ('{KEY}', '{mine}'), ('{OTHERS[0]}', 'O-x')",
                 f"insert into s.lines values ('{mine}', 1), ('O-x', 2)",
-                f"delete from s.orders where order_id = '{mine}'",
+                f"delete from s.bought where order_id = '{mine}'",
             )
             again = stopped(monkeypatch, stage, after=after)
             with pytest.raises(KeyboardInterrupt):
@@ -52,7 +52,7 @@ def test_stopped_anywhere(lake_to_clean: Forgetting, monkeypatch: pytest.MonkeyP
             assert found.is_clean, (stage, after, found.held)
             assert lake_to_clean.places() == lake_to_clean.places(mine) == [], (stage, after)
     times = 2 * len(STAGES)
-    assert lake_to_clean.rows("select * from s.orders") == [(OTHERS[0], "O-x")] * times
+    assert lake_to_clean.rows("select * from s.bought") == [(OTHERS[0], "O-x")] * times
     assert lake_to_clean.rows("select * from s.lines") == [("O-x", 2)] * times
     assert not [*(lake_to_clean.lake.home / "erasures").glob("*.open.json")]
 

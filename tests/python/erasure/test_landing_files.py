@@ -13,10 +13,13 @@ import pytest
 from test_landing import mark
 
 from erasure.forgetting import CUSTOMER, KEY, OTHERS
+from icegate.catalog import CatalogEntry
 from icegate.erasure.landing import Landing
 from icegate.erasure.subject import Known, Subject
 from icegate.erasure.texts import naming
 from icegate.errors import ConfigError
+from icegate.gate import staging
+from icegate.gate.store import StoredTable
 from icegate.landing import sha256
 
 ORDER: dict[str, Any] = {"order_id": {"subject_key": "customer/order"}}
@@ -145,6 +148,23 @@ def test_stopped_at_any_step(
     for landed in work.look():
         work.take_out(landed)
     check(day)
+
+
+def test_half_a_file_of_one_that_was_killed_goes(tmp_path: Path, day: Path, known: Known) -> None:
+    (day / "items-0.jsonl.erasing").write_text("{")
+    landing(tmp_path, known)
+    assert "items-0.jsonl.erasing" not in {path.name for path in day.iterdir()}
+
+
+@pytest.mark.parametrize("final", ["s.a__b", "s.a__b__quarantine", "S.A__B"])
+def test_a_table_in_staging_has_the_columns_of_what_it_is_to_become(final: str) -> None:
+    columns = {"id": {"name": "id", "config": {"meta": CUSTOMER["customer_id"]}}}
+    node = {"resource_type": "model", "unique_id": "model.t.b", "schema": "s", "alias": "a__b",
+            "columns": columns, "config": {}, "depends_on": {}}  # fmt: skip
+    found = Known({"nodes": {"model.t.b": node}})
+    name = staging.staging_name(final.lower(), "nightly")
+    entry = CatalogEntry(staging.NAMESPACE, name, "table", "file:/none")
+    assert [*found.of(StoredTable(entry, {})).keys] == ["id"]
 
 
 def test_a_file_that_nobody_can_read(tmp_path: Path, day: Path, known: Known) -> None:

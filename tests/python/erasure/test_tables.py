@@ -80,9 +80,14 @@ def test_uuids(lake_to_clean: Forgetting) -> None:
 
 
 def test_blanks_around_a_key(lake_to_clean: Forgetting) -> None:
-    lake_to_clean.customers()
-    lake_to_clean.sql(f"insert into s.customers values (' {KEY}\\t\\n', 'came with blanks')")
-    lake_to_clean.forget()
+    lake_to_clean.table("s.customers", "customer_id string, n int", CUSTOMER)
+    others = ", ".join(f"('{key}', 1)" for key in OTHERS)
+    lake_to_clean.sql(
+        f"insert into s.customers values {others}",
+        f"insert into s.customers values (' {KEY}\\t\\n', 2)",
+    )
+    before = lake_to_clean.forget()
+    assert before.held[0].rows == 1
     assert [key for key, _ in lake_to_clean.rows("select * from s.customers")] == sorted(OTHERS)
 
 

@@ -31,6 +31,22 @@ def test_summaries_and_folders_of_a_partition(lake_to_clean: Forgetting) -> None
     assert all(local_path(entry["metadata-file"]).is_file() for entry in logged)
 
 
+def test_bounds_of_files_that_were_deleted_and_expired(lake_to_clean: Forgetting) -> None:
+    """The manifest of a delete lists its files, with the lowest and highest values, to the end."""
+    lake_to_clean.table(TABLE, "customer_id string", CUSTOMER)
+    newest = "older_than => timestamp'2100-01-01', retain_last => 1"
+    lake_to_clean.sql(
+        f"insert into {TABLE} values ('{OTHERS[0]}')",
+        f"insert into {TABLE} values ('{KEY}')",
+        f"delete from {TABLE} where customer_id = '{KEY}'",
+        f"call system.expire_snapshots(table => '{TABLE}', {newest})",
+    )
+    assert all(path.endswith("-m0.avro") for path in lake_to_clean.places())
+    (held,) = lake_to_clean.forget().held
+    assert (held.rows, len(held.versions)) == (0, 1)
+    assert lake_to_clean.rows(f"select * from {TABLE}") == [(OTHERS[0],)]
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_delete_files_of_many_partitions_that_one_manifest_lists(
     lake_to_clean: Forgetting, version: int

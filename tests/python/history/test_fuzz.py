@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -21,8 +22,26 @@ from icegate.settings import Lake
 from icegate.tables.metadata import moment
 
 # `make fuzz-history` sets 1,000.
-HISTORIES = int(os.environ.get("ICEGATE_FUZZ_HISTORIES", "20"))
+HISTORIES = int(os.environ.get("ICEGATE_FUZZ_HISTORIES", "50"))
 TIMES, PAIRS = 8, 3
+# Some rows each: to plan a query for less work, and to compile it, takes longer than to run it.
+FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@pytest.fixture
+def quick(spark: Any) -> Iterator[Any]:
+    """The Spark of all tests, quick with tables of some rows."""
+    before = {name: spark.conf.get(name) for name in FEW_ROWS}
+    for name, value in FEW_ROWS.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
 
 
 @pytest.mark.long
@@ -34,11 +53,11 @@ TIMES, PAIRS = 8, 3
     suppress_health_check=list(HealthCheck),
 )
 @given(random=st.randoms(use_true_random=True))
-def test_changes_are_those_of_a_naive_program(lake: Lake, spark: Any, random: Random) -> None:
+def test_changes_are_those_of_a_naive_program(lake: Lake, quick: Any, random: Random) -> None:
     schema = f"h_{uuid.uuid4().hex[:8]}"
-    spark.sql(f"create namespace {schema}")
+    quick.sql(f"create namespace {schema}")
     kind, layout = random.choice(list(KINDS)), random.choice(LAYOUTS)
-    table = Versioned(spark, lake, f"{schema}.t", kind, layout, random)
+    table = Versioned(quick, lake, f"{schema}.t", kind, layout, random)
     table.insert()
     dimension = Dimensioned(table, random)
     for _ in range(TIMES):
@@ -62,7 +81,7 @@ def test_changes_are_those_of_a_naive_program(lake: Lake, spark: Any, random: Ra
         note(f"the row of {id}")
         row_is_what_it_was(table, id)
     for name in ("t", "past"):
-        spark.sql(f"drop table {schema}.{name}")
+        quick.sql(f"drop table {schema}.{name}")
 
 
 def row_is_what_it_was(table: Versioned, id: int | None) -> None:
