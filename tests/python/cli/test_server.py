@@ -110,7 +110,7 @@ def test_a_state_file_of_another_process_is_stale(idle: Path) -> None:
         other.communicate(b"\n")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_two_starts_one_makes_the_server(served: tuple[Path, list[Ran]]) -> None:
     folder, ran = served
     assert [one.code for one in ran] == [0, 0], ran[0].err + ran[1].err
@@ -124,7 +124,7 @@ def test_of_two_starts_one_makes_the_server(served: tuple[Path, list[Ran]]) -> N
     assert other.code == 2 and "runs already" in other.err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_status_of_a_server(served: tuple[Path, list[Ran]]) -> None:
     folder, _ = served
     people = run_icegate(folder, "server", "status")
@@ -133,7 +133,7 @@ def test_status_of_a_server(served: tuple[Path, list[Ran]]) -> None:
     assert facts["running"] and facts["pid"] == state(folder)["pid"] and facts["memory_bytes"] > 1e8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nobody_else_can_use_it(served: tuple[Path, list[Ran]]) -> None:
     folder, _ = served
     secrets = (state(folder)["token"], "hush-hush")
@@ -173,7 +173,7 @@ for _ in range(2):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_sessions_share_generated_code(served: tuple[Path, list[Ran]]) -> None:
     folder, _ = served
     command = [sys.executable, "-c", LOADERS]
@@ -191,7 +191,7 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if processes.start_of(pid, "")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_start_after_a_crash(served: tuple[Path, list[Ran]]) -> None:
     folder, _ = served
     old = state(folder)

@@ -17,13 +17,12 @@ STAGES = ("check_idle", "take_out", "_on_branch", "_publish", "clean", "go_on", 
           "sweep")  # fmt: skip
 
 
-def stopped(monkeypatch: pytest.MonkeyPatch, stage: str, *, after: bool) -> Callable[[], None]:
-    """Let a stage stop as by Ctrl-C, before or after its work; return what lets it be again."""
+def stopped(monkeypatch: pytest.MonkeyPatch, stage: str) -> Callable[[], None]:
+    """Let the work stop as by Ctrl-C when a stage has done its own; return what undoes that."""
     real: Any = getattr(Work, stage)
 
     def stop(*given: Any, **named: Any) -> None:
-        if after:
-            real(*given, **named)
+        real(*given, **named)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Work, stage, stop)
@@ -37,23 +36,21 @@ def test_stopped_anywhere(lake_to_clean: Forgetting, monkeypatch: pytest.MonkeyP
     lake_to_clean.table("s.bought", orders, {**CUSTOMER, **order}, **how)
     lake_to_clean.table("s.lines", "order_id string, n int", order)  # these expire last
     for number, stage in enumerate(STAGES):
-        for after in (False, True):
-            mine = f"O-{number}-{after}"
-            lake_to_clean.sql(
-                f"insert into s.bought values ('{KEY}', '{mine}'), ('{OTHERS[0]}', 'O-x')",
-                f"insert into s.lines values ('{mine}', 1), ('O-x', 2)",
-                f"delete from s.bought where order_id = '{mine}'",
-            )
-            again = stopped(monkeypatch, stage, after=after)
-            with pytest.raises(KeyboardInterrupt):
-                lake_to_clean.erase()
-            again()
-            _, found, _ = lake_to_clean.erase()
-            assert found.is_clean, (stage, after, found.held)
-            assert lake_to_clean.places() == lake_to_clean.places(mine) == [], (stage, after)
-    times = 2 * len(STAGES)
-    assert lake_to_clean.rows("select * from s.bought") == [(OTHERS[0], "O-x")] * times
-    assert lake_to_clean.rows("select * from s.lines") == [("O-x", 2)] * times
+        mine = f"O-{number}"
+        lake_to_clean.sql(
+            f"insert into s.bought values ('{KEY}', '{mine}'), ('{OTHERS[0]}', 'O-x')",
+            f"insert into s.lines values ('{mine}', 1), ('O-x', 2)",
+            f"delete from s.bought where order_id = '{mine}'",
+        )
+        again = stopped(monkeypatch, stage)
+        with pytest.raises(KeyboardInterrupt):
+            lake_to_clean.erase()
+        again()
+        _, found, _ = lake_to_clean.erase()
+        assert found.is_clean, (stage, found.held)
+        assert lake_to_clean.places() == lake_to_clean.places(mine) == [], stage
+    assert lake_to_clean.rows("select * from s.bought") == [(OTHERS[0], "O-x")] * len(STAGES)
+    assert lake_to_clean.rows("select * from s.lines") == [("O-x", 2)] * len(STAGES)
     assert not [*(lake_to_clean.lake.home / "erasures").glob("*.open.json")]
 
 

@@ -85,6 +85,7 @@ WHOLE = (
 MAY_BE_WHOLE = {*WHOLE, "bucket_twice"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["2", "3"])
 def test_every_plan_is_the_same_as_one_merge(
     gated: GatedProject, version: str, monkeypatch: pytest.MonkeyPatch

@@ -94,6 +94,7 @@ def test_a_second_build_changes_nothing(built: Lakehouse) -> None:
     assert built.content() == before
 
 
+@pytest.mark.long
 def test_day_by_day_is_the_same_as_all_at_once(
     built: Lakehouse, environ: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

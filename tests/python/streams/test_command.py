@@ -39,6 +39,7 @@ def test_a_stream_that_fails_in_the_background_says_why(project: Commanded) -> N
     assert shown.code == 3 and "tills: failed" in shown.out and "nowhere isn't there" in shown.out
 
 
+@pytest.mark.long
 def test_start_status_stop_and_restart(project: Commanded) -> None:
     project.drop("a", 10)
     started = project.icegate("stream", "start", "tills", "--background")
