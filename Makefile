@@ -8,8 +8,9 @@ installed := .venv/.installed
 # sqlfluff sees Jinja there and no SQL: a macro's indentation means nothing to it. Its Jinja doesn't
 # know the tag `snapshot`, so snapshots are linted without that line.
 macros := macros tests/generic standins src/dbt/include
-# Two processes, each with a Spark that serves the tests of whole files.
-two_at_once := -n 2 --dist loadfile
+# Two processes, each with a Spark that serves the tests of whole files. In their order: else files
+# with one long test come last, and one process waits for the other.
+two_at_once := -n 2 --dist loadfile --no-loadscope-reorder
 # A name that begins with _ is what the programs share.
 benchmarks = $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py))))
 
