@@ -25,9 +25,11 @@ from icegate.health.unreferenced import unreferenced
 from icegate.history.steps import TAG as HISTORY
 from icegate.maintenance.run import BRANCH as MAINTENANCE
 from icegate.settings import Lake
+from icegate.streams.places import ERRORS
 
 WORK = "icegate_erasure"  # the branch on which rows are taken out
 PARQUET = "parquet"
+NONE = Marks({})
 TRACES = (".avro", ".json", ".puffin")  # metadata, which may have bounds and names of partitions
 
 
@@ -133,7 +135,7 @@ class Search:
 
     def survey(self, table: StoredTable, others: list[CatalogEntry]) -> Survey:
         """Look through one table; ``others`` are all entries of the catalog."""
-        marks = self.known.of(table).of(self.subject)
+        marks = self._marks(table)
         found = Survey(table, marks, is_failures=self.known.is_failures(table.name))
         if table.entry.namespace == staging.NAMESPACE:
             found.build = staging.build_of(table.entry)
@@ -159,9 +161,14 @@ class Search:
             found.unreadable.append("a property, comment or default names the key: change that")
         return found
 
+    def _marks(self, table: StoredTable) -> Marks:
+        if table.name == ERRORS:  # no node describes it, and a short key is in many a record
+            return Marks({}, ("key", "raw", "error")) if is_distinctive(self.subject.key) else NONE
+        return self.known.of(table).of(self.subject)
+
     def strays(self, tables: Iterable[StoredTable]) -> Iterator[Path]:
         """Yield the files with a key that dropped tables left in the warehouse."""
-        wanted, own = self.wanted(Marks({})), set()
+        wanted, own = self.wanted(NONE), set()
         for table in tables:
             with suppress(CatalogError):  # not on this machine
                 own.add(local_path(table.metadata["location"]).resolve())

@@ -14,6 +14,7 @@ from history.versioned import KINDS
 from erasure.forgetting import CUSTOMER, KEY, OTHERS, Forgetting, reasons
 from icegate import hash_key
 from icegate.catalog import local_path, open_catalog
+from icegate.streams.places import ERRORS
 
 pytestmark = pytest.mark.slow
 
@@ -175,3 +176,17 @@ def test_deletes_by_values_of_another_engine(lake_to_clean: Forgetting) -> None:
     assert len(lake_to_clean.rows("select * from s.customers")) == len(OTHERS)
     lake_to_clean.forget()
     assert len(lake_to_clean.rows("select * from s.customers")) == len(OTHERS)
+
+
+def test_records_that_a_stream_could_not_read(lake_to_clean: Forgetting) -> None:
+    lake_to_clean.customers()
+    lake_to_clean.sql(
+        "create namespace icegate",
+        f"create table {ERRORS} (n int, key binary, raw binary, error string) using iceberg",
+        f"insert into {ERRORS} values (1, cast('{KEY}' as binary), null, null),"
+        f" (2, null, cast('{{\"by\": \"{KEY}\"}}' as binary), null), (3, null, null, 'of {KEY}'),"
+        f' (4, null, cast(\'{{"by": 17, "of": "{OTHERS[1]}"}}\' as binary), null)',
+    )
+    lake_to_clean.forget()
+    lake_to_clean.erase(subject="customer=17")
+    assert lake_to_clean.rows(f"select n from {ERRORS}") == [(4,)]
