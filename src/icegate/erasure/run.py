@@ -160,7 +160,8 @@ class Erasure:
                 work.clean(survey, *self.search.traces(survey))
         work.go_on(self.histories)
         now = [self.search.again(survey) for survey in ours]
-        cost["release"] = work.release(now)
+        was = {survey.name: refs.head(survey.table.metadata) for survey in ours}
+        cost["release"] = work.release(now, was)
         for survey in map(self.search.again, now):
             versions = survey.expires - {refs.head(survey.table.metadata)}
             cost["tables"][survey.name] = _cost(survey, versions, now)

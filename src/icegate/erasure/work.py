@@ -146,10 +146,12 @@ class Work:
                 tag = f"{HISTORY}{history}"
                 edit(self.lake, source, partial(refs.keep, tag=tag, snapshot_id=head))
 
-    def release(self, found: Sequence[Survey]) -> int | None:
-        """Drop branches and tags, and make what `main` is now a release, where there are any."""
+    def release(self, found: Sequence[Survey], was: Mapping[str, int | None]) -> int | None:
+        """Drop branches and tags, and make what `main` is now a release, where there are any.
+
+        ``was`` is what it was when this run began: it may have gone on from one that was stopped.
+        """
         going = {survey.name: survey.going for survey in found}
-        heads = {survey.name: refs.head(survey.table.metadata) for survey in found}
 
         def plan(tables: dict[str, StoredTable]) -> Edits:
             edited = {
@@ -167,7 +169,8 @@ class Work:
                 head = refs.head(edited[name])
                 assert head is not None
                 edited[name] = refs.release(edited[name], head, number)
-                moved[name] = Candidate(tables[name], heads[name], head, heads[name])
+                old = was[name] if was[name] != head else None
+                moved[name] = Candidate(tables[name], old, head, old)
             rows = ReleaseRows(Outcome(build, number))
             for name, table in sorted(tables.items()):
                 rows.add(name, edited.get(name, table.metadata), moved.get(name))

@@ -15,6 +15,7 @@ from icegate.cli.main import app
 from icegate.errors import ConfigError, GateError
 from icegate.gate import refs
 from icegate.gate.build import hold_alive
+from icegate.gate.ledger import read_release_tables
 from icegate.gate.releases import reject
 from icegate.gate.rollback import rollback
 from icegate.gate.store import edit
@@ -28,6 +29,7 @@ def test_releases_landing_files_and_builds_after(shop: Shop) -> None:
     shop.land("2026-01-02", customers(KEY, "C-000019"), [("O-17-2", KEY), ("O-19-1", "C-000019")])
     shop.build()
     assert {"release_1", "release_2"} <= shop.refs(f"{shop.schema}.customers")
+    was = shop.head(f"{shop.schema}.customers")
     before = shop.forget()
     assert {held.name.partition(".")[2] for held in before.held} == {
         "raw_customers",
@@ -39,6 +41,13 @@ def test_releases_landing_files_and_builds_after(shop: Shop) -> None:
     assert shop.places("O-17-1") == shop.places("O-17-2") == []
     event = shop.project.events()[-1]
     assert (event.event, event.release, event.reason) == ("erased", 3, "someone was forgotten")
+    rows = {row.table_name: row for row in read_release_tables(shop.lake) if row.release == 3}
+    row = rows[f"{shop.schema}.customers"]
+    assert (row.moved, row.previous_snapshot_id, row.snapshot_id) == (
+        True,
+        was,
+        shop.head(f"{shop.schema}.customers"),
+    )
     left = [(key, f"{key} by name", None) for key in (*OTHERS, "C-000019")]
     assert shop.project.seen("customers") == sorted(left)
     with pytest.raises(GateError, match="release 2"):
