@@ -191,6 +191,9 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[Entry, bool]]:
 
     # PyIceberg's own reading leaves out which data file a deletion vector is for.
     schema, file = MANIFEST_ENTRY_SCHEMAS[3], io.new_input(manifest.manifest_path)
+    # Of one that is cut off PyIceberg reads on in memory, where another file's bytes may be.
+    if len(file) != manifest.manifest_length:
+        raise EOFError(f"it has {len(file):,} of {manifest.manifest_length:,} bytes")
     with AvroFile[ManifestEntry](file, schema, {-1: ManifestEntry, 2: DataFile}) as listed:
         for entry in listed:
             inherited = entry.sequence_number is None
