@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long browser conformance torture kill-stream fuzz-audits fuzz-history \
+.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long long browser conformance torture kill-stream fuzz-audits fuzz-history \
 	conformance-gate lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -57,7 +57,9 @@ test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to 
 test-fast: $(installed) ## run the quick tests, in under 3 minutes
 	$(python) -m pytest -m "not slow and not long" $(two_at_once) $(ARGS)
 
-test-long: $(installed) browser conformance-gate ## run conformance, servers, and what installs or breaks things, in under 40 minutes
+test-long: long conformance-gate ## run conformance, servers, and what installs or breaks things, in under 40 minutes
+
+long: $(installed) browser ## run the same without conformance
 	$(python) -m pytest -m long $(two_at_once) --durations=15 $(ARGS)
 
 browser: ## get a Chromium for the tests of pages, where there is none and apt is at hand
