@@ -127,11 +127,16 @@ def lake_copy(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def own_project(tmp_path: Path, lake_copy: Path, spark: Any) -> Any:
-    """A project whose catalog and warehouse no other test shares, to be broken at will."""
+def own_lake(lake_copy: Path) -> Lake:
+    """A lake whose catalog and warehouse no other test shares."""
     conf = {"spark.sql.session.timeZone": "UTC"}
-    lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
-    return DbtProject(tmp_path / "a project", lake, start_session(lake))
+    return Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
+
+
+@pytest.fixture
+def own_project(tmp_path: Path, own_lake: Lake, spark: Any) -> Any:
+    """A project whose catalog and warehouse no other test shares, to be broken at will."""
+    return DbtProject(tmp_path / "a project", own_lake, start_session(own_lake))
 
 
 @pytest.fixture

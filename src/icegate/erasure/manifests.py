@@ -26,13 +26,14 @@ class Manifests:
 
     def drop_deletes(self, names: Collection[Name]) -> None:
         """Drop delete files that apply to nothing."""
-        dropped, rewrite = False, self._table.newRewrite()
-        for manifest in self._of_deletes():
+        if not names:
+            return
+        manifests, rewrite = self._of_deletes(), self._table.newRewrite()
+        for manifest in manifests:
             for file in self._read(manifest):
                 if _name(file) in names:
-                    dropped = bool(rewrite.deleteFile(file))
-        if dropped:
-            rewrite.commit()
+                    rewrite.deleteFile(file)
+        rewrite.commit()
 
     def write_deletes_again(
         self, paths: Collection[str], live: Mapping[str, Mapping[Name, Deletes]]

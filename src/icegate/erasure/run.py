@@ -157,7 +157,7 @@ class Erasure:
         now = [self.search.again(survey) for survey in ours]
         for survey in now:
             if refs.head(survey.table.metadata) in survey.versions:
-                work.clean(survey, *self.search.traces(survey))
+                work.clean(survey, *self.search.in_manifests(survey))
         work.go_on(self.histories)
         now = [self.search.again(survey) for survey in ours]
         was = {survey.name: refs.head(survey.table.metadata) for survey in ours}

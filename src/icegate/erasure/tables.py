@@ -153,7 +153,7 @@ class Search:
             left = unreferenced(table.entry, others, datetime.now(timezone.utc), 0).paths
             for each in map(Path, left):
                 try:
-                    if self._has_key(each, ids, wanted):
+                    if self._has_key(each, ids, wanted, words):
                         found.leftovers.append(each)
                 except Unreadable as error:
                     found.unreadable.append(str(error))
@@ -169,12 +169,13 @@ class Search:
     def strays(self, tables: Iterable[StoredTable]) -> Iterator[Path]:
         """Yield the files with a key that dropped tables left in the warehouse."""
         wanted, own = self.wanted(NONE), set()
+        words = self._clear(wanted)
         for table in tables:
             with suppress(CatalogError):  # not on this machine
                 own.add(local_path(table.metadata["location"]).resolve())
         for path in traces.strays(self.lake.warehouse, own):
             with suppress(Unreadable):  # of what nobody can read, nobody gets a key
-                if self._has_key(path, {}, wanted):
+                if self._has_key(path, {}, wanted, words):
                     yield path
 
     def again(self, found: Survey) -> Survey:
@@ -184,14 +185,14 @@ class Search:
         self._place(now, Files(table, now.marks.keys), self.wanted(now.marks))
         return now
 
-    def traces(self, found: Survey) -> tuple[set[str], set[str]]:
+    def in_manifests(self, found: Survey) -> tuple[set[str], set[str]]:
         """Return what manifests may say of a survey's rows: files, and bounds of columns."""
         wanted = self.wanted(found.marks).values.values()
         return {*self.removed, *found.hits}, {value[:CUT] for each in wanted for value in each}
 
     def _place(self, found: Survey, listed: Files, wanted: Wanted) -> None:
         metadata = found.table.metadata
-        found.versions = listed.with_any(*self.traces(found))
+        found.versions = listed.with_any(*self.in_manifests(found))
         found.live = listed.of(refs.head(metadata)) & found.hits.keys()
         found.refs = [*self._refs(metadata, found.versions)]
         if words := self._clear(wanted):
@@ -243,11 +244,13 @@ class Search:
             else:
                 yield Ref(name, f"a {ref['type']} that someone keeps: `--drop {name}` lets it go")
 
-    def _has_key(self, path: Path, ids: Mapping[int, str], wanted: Wanted) -> bool:
+    @staticmethod
+    def _has_key(
+        path: Path, ids: Mapping[int, str], wanted: Wanted, words: re.Pattern[str] | None
+    ) -> bool:
         """Tell whether a file that no table needs has what is wanted; raise ``Unreadable``."""
         if path.suffix == f".{PARQUET}":
             return bool((wanted.values or wanted.words) and rows_with(path, ids, wanted))
-        words = self._clear(wanted)
         return bool(words and path.suffix in TRACES and traces.names(path, words))
 
 

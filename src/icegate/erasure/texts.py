@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from icegate.erasure.subject import LETTERS, Subject, is_distinctive
+from icegate.erasure.subject import Subject, is_distinctive
 
 OUTPUT = ("target", "logs")  # dbt makes all of it again
 OWN = ("models", "seeds", "snapshots", "tests", "macros", "analyses", "python_jobs", "reports")
@@ -22,8 +22,7 @@ def naming(project: Path, subject: Subject) -> Iterator[tuple[Path, bool]]:
     """
     if not is_distinctive(subject.key):
         return
-    letters, key = LETTERS.encode(), re.escape(subject.key.encode())
-    found = re.compile(b"(?<![" + letters + b"])" + key + b"(?![" + letters + b"])")
+    found = re.compile(subject.own_word().pattern.encode())
     for folder in (*OUTPUT, *OWN):
         for path in sorted((project / folder).rglob("*")):
             if path.is_file() and not path.is_symlink() and _has(path, found):

@@ -18,11 +18,9 @@ __all__ = ["gated"]
 
 
 @pytest.fixture
-def lake_to_clean(tmp_path: Path, lake_copy: Path, spark: Any) -> Forgetting:
+def lake_to_clean(tmp_path: Path, own_lake: Lake, spark: Any) -> Forgetting:
     """An empty lake on the Spark of all tests."""
-    conf = {"spark.sql.session.timeZone": "UTC"}
-    lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
-    return Forgetting(tmp_path / "a project", lake, start_session(lake))
+    return Forgetting(tmp_path / "a project", own_lake, start_session(own_lake))
 
 
 @pytest.fixture

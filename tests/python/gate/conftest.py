@@ -13,9 +13,7 @@ from icegate.settings import Lake
 
 
 @pytest.fixture
-def gated(tmp_path: Path, lake_copy: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+def gated(tmp_path: Path, own_lake: Lake, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A project whose target has the gate on."""
     monkeypatch.delenv("ICEGATE_RELEASE", raising=False)
-    conf = {"spark.sql.session.timeZone": "UTC"}
-    lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
-    return GatedProject(tmp_path / "a project", lake, start_session(lake), gate=True)
+    return GatedProject(tmp_path / "a project", own_lake, start_session(own_lake), gate=True)
