@@ -29,10 +29,8 @@ CONFLICT = "org.apache.iceberg.exceptions.ValidationException: Found conflicting
 
 
 @pytest.fixture
-def gated(tmp_path: Path, lake_copy: Path, spark: Any) -> GatedProject:
-    conf = {"spark.sql.session.timeZone": "UTC"}
-    lake = Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
-    return GatedProject(tmp_path / "a project", lake, start_session(lake), gate=True)
+def gated(tmp_path: Path, own_lake: Lake, spark: Any) -> GatedProject:
+    return GatedProject(tmp_path / "a project", own_lake, start_session(own_lake), gate=True)
 
 
 def build_among_writers(project: GatedProject) -> None:
