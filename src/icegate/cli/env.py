@@ -86,11 +86,17 @@ def list_(at: Opened) -> Shown:
 
 @env.command()
 @on_lake
-def drop(at: Opened, name: Name, yes: Yes = False) -> Shown:
+def drop(
+    at: Opened,
+    name: Name,
+    yes: Yes = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="No error if it isn't.")] = False,
+) -> Shown:
     """Drop an environment's schemas with all that is in them, and nothing else."""
-    from icegate.environments import find
+    from icegate.environments import environments, find
 
-    return _dropped(at, [find(at.lake, name)], yes)
+    absent = if_exists and name not in environments(at.lake)
+    return _dropped(at, [] if absent else [find(at.lake, name)], yes)
 
 
 @env.command()

@@ -74,6 +74,8 @@ def test_what_is_no_environments_is_never_dropped(shop_with_state: Path) -> None
     for name in ("silver", "main", "icegate", "pr_12"):
         ran = run_icegate(folder, "env", "drop", name, "--yes")
         assert ran.code == 2 and "so no schema is one's" in ran.err
+        ran = run_icegate(folder, "env", "drop", name, "--yes", "--if-exists")
+        assert (ran.code, ran.out) == (0, "nothing to drop\n")
     assert (list_relations(lake), list_namespaces(lake)) == before
 
 
