@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -74,7 +75,10 @@ class NewFiles(NamedTuple):
 
 
 def landing_table(name: str, location: str, format: str, columns: Iterable[Any]) -> LandingTable:
-    """Make a ``LandingTable`` from a dbt source; ``location`` is a path with wildcards in it."""
+    """Make a ``LandingTable`` from a dbt source; ``location`` is a path with wildcards in it.
+
+    Its files are listed here and read by Spark: both have to write their paths in one way.
+    """
     declared = tuple(
         LandingColumn(c.name, (c.data_type or "").lower(), bool((c.meta or {}).get("optional")))
         for c in columns
@@ -87,7 +91,7 @@ def landing_table(name: str, location: str, format: str, columns: Iterable[Any])
             why=why if declared else "it has no columns",
             fix=f"give it `format: {' | '.join(FORMATS)}` and `columns:` with a data_type each",
         )
-    parts = Path(location).parts
+    parts = Path(os.path.abspath(location)).parts
     fixed = next((n for n, part in enumerate(parts) if set(part) & WILDCARDS), len(parts) - 1)
     return LandingTable(name, Path(*parts[:fixed]), "/".join(parts[fixed:]), format, declared)
 

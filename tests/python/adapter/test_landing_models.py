@@ -48,6 +48,25 @@ def test_two_runs_on_the_same_files_change_nothing(shop: DbtProject) -> None:
     assert found == [("2026-01-01/orders-00000.jsonl", 3), ("2026-01-02/orders-00000.jsonl", 3)]
 
 
+@pytest.mark.parametrize("above", ["elsewhere/..", "."])
+def test_a_folder_that_is_named_the_long_way_has_its_rows(shop: DbtProject, above: str) -> None:
+    sources = (shop.folder / "models/sources.yml").read_text()
+    shop.write("models/sources.yml", sources.replace("landing/*", f"{above}//landing/*"))
+    write_day(shop.folder / "landing", "orders-00000.jsonl")
+    assert shop.dbt("run").ok
+    assert shop.rows("select count(*) from {s}.raw_orders") == [(3,)]
+
+
+def test_a_project_that_is_named_from_where_one_stands_has_its_rows(
+    shop: DbtProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_day(shop.folder / "landing", "orders-00000.jsonl")
+    monkeypatch.chdir(shop.folder.parent)
+    shop.folder = shop.folder.relative_to(shop.folder.parent)
+    assert shop.dbt("run").ok
+    assert shop.rows("select count(*) from {s}.raw_orders") == [(3,)]
+
+
 def test_a_day_without_its_marker_waits(shop: DbtProject) -> None:
     write_day(shop.folder / "landing", "orders-00000.jsonl")
     late = write_day(shop.folder / "landing", "orders-00000.jsonl", day="2026-01-02")
