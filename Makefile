@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long long browser conformance torture kill-stream fuzz-audits fuzz-history \
+.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long long browser postgres conformance torture kill-stream fuzz-audits fuzz-history \
 	conformance-gate lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -51,7 +51,7 @@ doctor: $(installed) ## look for what is missing or doesn't fit, with the fix
 demo-bad-data: $(installed) ## plant bad data, one kind at a time, and show what readers see; ARGS='--faults …'
 	@$(python) python_jobs/demo_bad_data.py $(ARGS)
 
-test: $(installed) ## run the tests, in under 20 minutes on 2 cores; ARGS go to pytest
+test: $(installed) postgres ## run the tests, in under 20 minutes on 2 cores; ARGS go to pytest
 	$(python) -m pytest -m "not long" $(two_at_once) --durations=15 $(ARGS)
 
 test-fast: $(installed) ## run the quick tests, in under 3 minutes
@@ -61,6 +61,9 @@ test-long: long conformance-gate ## run conformance, servers, and what installs 
 
 long: $(installed) browser ## run the same without conformance
 	$(python) -m pytest -m long $(two_at_once) --durations=15 $(ARGS)
+
+postgres: ## get a PostgreSQL for the tests of a shared catalog, where there is none and apt is at hand
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { apt-get -q update && apt-get -q install -y postgresql; } || true
 
 browser: ## get a Chromium for the tests of pages, where there is none and apt is at hand
 	@command -v chromium chromium-browser google-chrome >/dev/null || { apt-get -q update && apt-get -q install -y chromium; }

@@ -117,10 +117,12 @@ def _channel_builder(endpoint: Endpoint) -> Any:
 
 
 def _conf(lake: Lake, endpoint: Endpoint) -> dict[str, str]:
-    from icegate.session import session_conf
+    from icegate.session import secret_conf, session_conf
 
     conf = session_conf(lake)
-    if not endpoint.local:  # its cores aren't this machine's
+    if endpoint.local:
+        conf |= secret_conf(lake)
+    else:  # its cores aren't this machine's
         if "spark.sql.shuffle.partitions" not in lake.spark_conf:
             del conf["spark.sql.shuffle.partitions"]
         if endpoint.catalog:

@@ -16,11 +16,12 @@ from typing import Any
 
 from icegate.catalog import (
     CatalogEntry,
-    connected,
+    database_of,
     list_namespaces,
     list_relations,
     local_path,
     read_metadata,
+    reading,
 )
 from icegate.errors import CatalogError, ConfigError, did_you_mean
 from icegate.gate import refs
@@ -58,9 +59,9 @@ def state_of(lake: Lake, name: str) -> Path:
 
 def environments(lake: Lake) -> dict[str, Environment]:
     """Return the environments by name."""
-    if not lake.catalog_db.exists():
-        return {}
-    with connected(lake, "ro") as run:
+    with reading(lake, "iceberg_namespace_properties") as run:
+        if run is None:
+            return {}
         rows = run(
             "select namespace, property_value from iceberg_namespace_properties"
             " where catalog_name = ? and property_key = ? order by namespace",
@@ -99,10 +100,11 @@ def create(lake: Lake, name: str, manifest: Mapping[str, Any]) -> Path:
     """
     _check(lake, name, manifest)
     make_namespace(lake, name)
-    with connected(lake, "rw") as run:
+    with database_of(lake).connected("rw") as run:
         run(
-            "insert or ignore into iceberg_namespace_properties"
-            " (catalog_name, namespace, property_key, property_value) values (?, ?, ?, ?)",
+            "insert into iceberg_namespace_properties"
+            " (catalog_name, namespace, property_key, property_value) values (?, ?, ?, ?)"
+            " on conflict do nothing",
             lake.catalog,
             name,
             MARK,

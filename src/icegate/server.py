@@ -20,7 +20,7 @@ from typing import Any
 from icegate import processes
 from icegate.errors import ConfigError, ServerError
 from icegate.java import find_java
-from icegate.locks import alone
+from icegate.locks import FileLock, alone
 from icegate.server_launch import (
     APP,
     HOST,
@@ -73,7 +73,7 @@ def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
 
     Of two calls at once one starts it, and the other one waits for that.
     """
-    with alone(lake.home / "server.lock", "start the Spark Connect server"):
+    with alone(FileLock(lake.home / "server.lock"), "start the Spark Connect server"):
         server = find_server(lake)
         if server is not None and _answers(lake, server):
             if port not in (None, server.port):
@@ -92,7 +92,7 @@ def stop_server(lake: Lake) -> Server | None:
     """End the server of this home and return it, or None when there was none."""
     if not lake.home.is_dir():
         return None
-    with alone(lake.home / "server.lock", "stop the Spark Connect server"):
+    with alone(FileLock(lake.home / "server.lock"), "stop the Spark Connect server"):
         server = find_server(lake)
         if server is not None:
             processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)

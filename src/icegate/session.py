@@ -118,13 +118,16 @@ def _open_embedded(lake: Lake) -> SparkSession:
     from pyspark.sql import SparkSession
 
     early = _early.pop(_key(lake, None), None)
-    if early is not None and _is_open(early):
-        return early
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if running is None or not _is_open(running):
-        return _launch(lake)
-    session = running.newSession()
-    for name, value in {**catalog_conf(lake), **session_conf(lake)}.items():
+    conf = secret_conf(lake)
+    if early is not None and _is_open(early):
+        session = early
+    elif running is None or not _is_open(running):
+        session = _launch(lake)
+    else:
+        session = running.newSession()
+        conf |= {**catalog_conf(lake), **session_conf(lake)}
+    for name, value in conf.items():
         session.conf.set(name, value)
     return session
 
@@ -134,7 +137,9 @@ def first_use(lake: Lake, session: SparkSession) -> None:
 
     Iceberg makes the catalog's tables at its first use, and fails when another one does too.
     """
-    with alone(lake.home / "catalog.lock", "open the catalog"):
+    from icegate.catalog import database_of
+
+    with alone(database_of(lake).lock("catalog"), "open the catalog"):
         session.sql(f"show namespaces in {lake.catalog}").collect()
 
 
@@ -251,24 +256,29 @@ def _launch_conf(lake: Lake) -> dict[str, str]:
 
 
 def catalog_conf(lake: Lake) -> dict[str, str]:
-    """Return the conf of the catalog: JDBC on SQLite, which PyIceberg opens too.
+    """Return the conf of the catalog: JDBC, whose rows PyIceberg reads too."""
+    from icegate.catalog import database_of
 
-    Write-ahead log, waiting and retries are what lets parallel writers lose no row.
-    """
     catalog = f"spark.sql.catalog.{lake.catalog}"
-    wait_ms = lake.catalog_timeout_s * 1000
+    own = {f"{catalog}.{key}": value for key, value in database_of(lake).conf().items()}
     return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.type": "jdbc",
-        f"{catalog}.uri": (
-            f"jdbc:sqlite:{lake.catalog_db}?busy_timeout={wait_ms}&journal_mode=WAL"
-        ),
+        **own,
         f"{catalog}.jdbc.schema-version": "V1",  # V0 has no views
         f"{catalog}.warehouse": f"file://{lake.warehouse}",
         f"{catalog}.cache-enabled": "false",  # a cached table hides what another process wrote
         f"{catalog}.table-default.commit.retry.num-retries": "30",
         "spark.sql.defaultCatalog": lake.catalog,
     }
+
+
+def secret_conf(lake: Lake) -> dict[str, str]:
+    """Return what only a running session is told: a start's arguments are there for all to see."""
+    from icegate.catalog import database_of
+
+    secrets = database_of(lake).secrets()
+    return {f"spark.sql.catalog.{lake.catalog}.{key}": value for key, value in secrets.items()}
 
 
 def session_conf(lake: Lake) -> dict[str, str]:

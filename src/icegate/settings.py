@@ -7,21 +7,24 @@ import os
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
 from jinja2 import Environment, TemplateError, UndefinedError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from icegate.databases.postgres import check_uri
 from icegate.errors import ConfigError
 
 SPARK_SCALA = "4.1_2.13"
 ICEBERG_VERSION = "1.12.0"
 SQLITE_JDBC_VERSION = "3.50.3.0"
+POSTGRES_JDBC_VERSION = "42.7.14"
 LOCAL_FILES_VERSION = "0.1.0"
 JARS = (
     f"org.apache.iceberg:iceberg-spark-runtime-{SPARK_SCALA}:{ICEBERG_VERSION}",
     f"org.xerial:sqlite-jdbc:{SQLITE_JDBC_VERSION}",
+    f"org.postgresql:postgresql:{POSTGRES_JDBC_VERSION}",
     # Hadoop's own local files start a `chmod` process for each file that is written.
     f"com.globalmentor:hadoop-bare-naked-local-fs:{LOCAL_FILES_VERSION}",
 )
@@ -39,6 +42,9 @@ class Lake(BaseModel):
     home: Path
     catalog: str = Field(default="lake", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     warehouse: Path
+    # PostgreSQL, for the catalog of a team; without it the catalog is a file in `home`.
+    catalog_uri: Annotated[str, AfterValidator(check_uri)] | None = None
+    catalog_password: SecretStr | None = None
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mMgG]$")
     cores: int = Field(default=0, ge=0)
     ansi: bool = False
@@ -68,7 +74,19 @@ class Lake(BaseModel):
         return self.home / "ivy"
 
 
-TARGET_KEYS = ("catalog", "memory", "cores", "ansi", "catalog_timeout_s", "audit_max_mb")
+TARGET_KEYS = (
+    "catalog",
+    "catalog_uri",
+    "catalog_password",
+    "memory",
+    "cores",
+    "ansi",
+    "catalog_timeout_s",
+    "audit_max_mb",
+)
+
+
+SECRETS = ("token", "password", "catalog_password")
 
 
 def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
@@ -84,8 +102,9 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
         )
     except ValidationError as error:
         first = error.errors()[0]
+        key = str(first["loc"][0])
         raise ConfigError(
-            f"cannot use the target: {first['loc'][0]}: {first['input']!r}",
+            f"cannot use the target: {key}: {'…' if key in SECRETS else repr(first['input'])}",
             why=first["msg"],
             fix="correct it in profiles.yml; docs/profiles.md lists every key",
         ) from error
@@ -126,7 +145,8 @@ def load_target(
             why=f"profile {name!r} has: {', '.join(outputs)}",
             fix="name one of these with --target",
         )
-    return wanted, _render(outputs[wanted])
+    keys = outputs[wanted].items()
+    return wanted, {key: _render(value, typed=key not in SECRETS) for key, value in keys}
 
 
 def _find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:

@@ -38,11 +38,43 @@ def make_home(folder: Path) -> Path:
     return folder
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    said = "where the catalogs of lakes are that tests make; `make test-targets` takes each"
+    parser.addoption("--catalog", default="sqlite", choices=("sqlite", "postgres"), help=said)
+
+
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    home = make_home(tmp_path_factory.mktemp("tests") / "a lake")
+def new_catalog(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], dict[str, Any]]]:
+    """What makes a catalog, and returns what a ``Lake`` has to know of it."""
+    if request.config.getoption("--catalog") == "sqlite":
+        yield dict
+        return
+    from targets.postgres_server import running
+
+    with running(tmp_path_factory.mktemp("postgres") / "server") as server:
+        yield lambda: server.catalog(f"lake_{uuid.uuid4().hex[:10]}")
+
+
+@pytest.fixture(scope="session")
+def lake(
+    tmp_path_factory: pytest.TempPathFactory, new_catalog: Callable[[], dict[str, Any]]
+) -> Lake:
+    return _lake(make_home(tmp_path_factory.mktemp("tests") / "a lake"), new_catalog())
+
+
+def catalog_keys(lake: Lake) -> dict[str, Any]:
+    """Return the keys of a target that say where a lake's catalog is, where it isn't its own."""
+    if lake.catalog_uri is None or lake.catalog_password is None:
+        return {}
+    password = lake.catalog_password.get_secret_value()
+    return {"catalog_uri": lake.catalog_uri, "catalog_password": password}
+
+
+def _lake(home: Path, catalog: dict[str, Any]) -> Lake:
     conf = {"spark.sql.session.timeZone": "UTC"}
-    return Lake(home=home, warehouse=home / "warehouse", ansi=True, spark_conf=conf)
+    return Lake(home=home, warehouse=home / "warehouse", ansi=True, spark_conf=conf, **catalog)
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +110,7 @@ class DbtProject:
         target = {"type": adapter, "method": "session", "schema": self.schema, "threads": 4}
         if adapter == "icegate":
             target.update(home=str(lake.home), ansi=True, spark_conf=lake.spark_conf)
+            target.update(catalog_keys(lake))
         else:
             target.update(host="none")
         target.update(keys)
@@ -127,10 +160,9 @@ def lake_copy(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def own_lake(lake_copy: Path) -> Lake:
+def own_lake(lake_copy: Path, new_catalog: Callable[[], dict[str, Any]]) -> Lake:
     """A lake whose catalog and warehouse no other test shares."""
-    conf = {"spark.sql.session.timeZone": "UTC"}
-    return Lake(home=lake_copy, warehouse=lake_copy / "warehouse", ansi=True, spark_conf=conf)
+    return _lake(lake_copy, new_catalog())
 
 
 @pytest.fixture

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from icegate.catalog import database_of
 from icegate.errors import ConfigError, GateError
 from icegate.gate.refs import BUILD_STAMP, Metadata, branch_of, builds
-from icegate.locks import alone, is_held, open_lock
+from icegate.locks import Held, Lock, alone
 from icegate.settings import Lake
 
 NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,59}")  # `__` ends a table's name in staging
@@ -72,16 +71,15 @@ class Build:
             session.conf.unset(key)
 
 
-def hold_alive(lake: Lake, build: str) -> IO[str]:
-    """Return a lock that marks a build as alive until it's closed or the process ends."""
-    file = open_lock(_lock_file(lake, build), WRITE)
-    fcntl.flock(file, fcntl.LOCK_SH)  # processes of one named build share it
-    return file
+def hold_alive(lake: Lake, build: str) -> AbstractContextManager[Held]:
+    """Hold what marks a build as alive until it's closed or the process ends."""
+    held = _lock(lake, build).take(WRITE, shared=True)  # processes of one named build share it
+    return closing(held)
 
 
 def is_alive(lake: Lake, build: str) -> bool:
     """Tell whether a process of the build still runs."""
-    return is_held(_lock_file(lake, build))
+    return _lock(lake, build).is_held
 
 
 def writing_builds(lake: Lake, metadata: Metadata) -> list[str]:
@@ -92,27 +90,26 @@ def writing_builds(lake: Lake, metadata: Metadata) -> list[str]:
 @contextmanager
 def ending(lake: Lake, build: str) -> Iterator[None]:
     """Hold while a person ends a build: no process of it runs, and none begins meanwhile."""
-    with open_lock(_lock_file(lake, build), WRITE) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise GateError(
-                f"cannot end build {build}",
-                why="it's half built: a process of it is running",
-                fix="wait until that has ended, or stop it",
-            ) from error
+    held = _lock(lake, build).try_take(WRITE)
+    if held is None:
+        raise GateError(
+            f"cannot end build {build}",
+            why="it's half built: a process of it is running",
+            fix="wait until that has ended, or stop it",
+        )
+    with closing(held):
         yield
 
 
 def hold_table(lake: Lake, build: str, table: str) -> AbstractContextManager[None]:
     """Hold while a node writes a table of a build: no other process of it does."""
-    return alone(lake.home / "builds" / f"{build}.{table}.lock", WRITE)
+    return alone(_lock(lake, f"{build}.{table}"), WRITE)
 
 
 def publishing(lake: Lake) -> AbstractContextManager[None]:
     """Hold while this process publishes: one at a time; the lock ends with its process."""
-    return alone(lake.home / "publish.lock", WRITE)
+    return alone(database_of(lake).lock("publish"), WRITE)
 
 
-def _lock_file(lake: Lake, build: str) -> Path:
-    return lake.home / "builds" / f"{build}.lock"
+def _lock(lake: Lake, name: str) -> Lock:
+    return database_of(lake).lock(f"builds/{name}")

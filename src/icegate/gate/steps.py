@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
+
+from icegate.errors import CatalogError
 
 KILL_AT, FAIL_AT = "ICEGATE_KILL_AT", "ICEGATE_FAIL_AT"
 
@@ -21,4 +22,4 @@ def at_step(name: str) -> None:
             if not rest and variable == KILL_AT:
                 os.kill(os.getpid(), signal.SIGKILL)
             if not rest:
-                raise sqlite3.OperationalError(f"no answer at the step {name}")
+                raise CatalogError(f"no answer at the step {name}")

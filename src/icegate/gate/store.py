@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from icegate.catalog import CatalogEntry, connected, list_relations, local_path, read_metadata
+from icegate.catalog import (
+    CatalogEntry,
+    database_of,
+    list_relations,
+    local_path,
+    read_metadata,
+)
+from icegate.databases.run import Database, Run
 from icegate.errors import CatalogError
 from icegate.gate.refs import Metadata, next_metadata
 from icegate.gate.steps import at_step
@@ -45,9 +51,9 @@ class Step(NamedTuple):
             return f"delete from iceberg_tables {_WHERE}", *now
         if self.old_location is None:  # without a type it is a table
             text = (
-                "insert or ignore into iceberg_tables"
+                "insert into iceberg_tables"
                 " (catalog_name, table_namespace, table_name, metadata_location)"
-                " values (?, ?, ?, ?) returning 1"
+                " values (?, ?, ?, ?) on conflict do nothing returning 1"
             )
             return text, catalog, self.namespace, self.name, self.new_location
         to = self.new_name or (self.namespace, self.name)
@@ -92,16 +98,28 @@ class StoredTable:
         new = f"{folder}/{following:05d}-{uuid.uuid4()}.metadata.json"
         if self.entry.kind == "table":
             edited = next_metadata(edited, location)
-        local_path(new).write_text(json.dumps(edited))
+        _write(new, edited)
         return Step(self.entry.namespace, self.entry.name, location, new)
 
 
 def write_new(namespace: str, name: str, metadata: Metadata) -> Step:
     """Write the first metadata file of a table that isn't there yet."""
     location = f"{metadata['location']}/metadata/00000-{uuid.uuid4()}.metadata.json"
-    local_path(location).parent.mkdir(parents=True, exist_ok=True)
-    local_path(location).write_text(json.dumps(metadata))
+    _write(location, metadata)
     return Step(namespace, name, None, location)
+
+
+def _write(location: str, metadata: Metadata) -> None:
+    path = local_path(location)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(metadata))
+    except OSError as error:
+        raise CatalogError(
+            "cannot write the metadata of a table",
+            why=f"{path} can't be written: {error.strerror}",
+            fix="give this user the right to write the warehouse, or free space there",
+        ) from error
 
 
 def read_tables(
@@ -120,17 +138,19 @@ def move(lake: Lake, steps: Sequence[Step]) -> None:
     Metadata files that nothing points to then are deleted; when the catalog gave no answer, only
     after it was asked what it did.
     """
+    database = database_of(lake)
     try:
-        with connected(lake, "rw") as run:
-            run("begin immediate")
+        with database.connected("rw") as run:
+            for statement in database.begin:
+                run(statement)
             for step in steps:
-                if not _done(run, *step.statement(lake.catalog)):
+                if not _done(database, run, *step.statement(lake.catalog)):
                     run("rollback")
                     raise Moved(f"{step.namespace}.{step.name}")
             at_step("moving")
             run("commit")
             at_step("moved")
-    except (Moved, CatalogError, sqlite3.Error) as error:
+    except (Moved, CatalogError) as error:
         if not isinstance(error, Moved) and _took(lake, steps):
             return
         for step in steps:
@@ -144,7 +164,7 @@ def _took(lake: Lake, steps: Sequence[Step]) -> bool:
     new = [step.new_location for step in steps if step.new_location]
     old = [step.old_location for step in steps if not step.new_location]
     pointers = "metadata_location, previous_metadata_location"
-    with connected(lake, "ro") as run:
+    with database_of(lake).connected("ro") as run:
         found = any(
             run(f"select 1 from iceberg_tables where ? in ({pointers})", location)
             for location in new or old
@@ -152,20 +172,20 @@ def _took(lake: Lake, steps: Sequence[Step]) -> bool:
     return found if new else not found
 
 
-def _done(run: Any, statement: str | None, *values: str | None) -> bool:
+def _done(database: Database, run: Run, statement: str | None, *values: str | None) -> bool:
     try:
         return bool(run(statement, *values))
-    except sqlite3.IntegrityError:  # someone made a table of that name meanwhile
+    except database.Exists:  # someone made a table of that name meanwhile
         return False
 
 
 def make_namespace(lake: Lake, namespace: str) -> None:
     """Make a schema unless it's there."""
-    with connected(lake, "rw") as run:
+    with database_of(lake).connected("rw") as run:
         run(
-            "insert or ignore into iceberg_namespace_properties"
+            "insert into iceberg_namespace_properties"
             " (catalog_name, namespace, property_key, property_value)"
-            " values (?, ?, 'exists', 'true')",
+            " values (?, ?, 'exists', 'true') on conflict do nothing",
             lake.catalog,
             namespace,
         )
@@ -174,7 +194,7 @@ def make_namespace(lake: Lake, namespace: str) -> None:
 def drop_namespace(lake: Lake, namespace: str) -> None:
     """Drop a schema that has no tables any more."""
     dropped = "delete from iceberg_namespace_properties where catalog_name = ? and namespace = ?"
-    with connected(lake, "rw") as run:
+    with database_of(lake).connected("rw") as run:
         run(dropped, lake.catalog, namespace)
 
 

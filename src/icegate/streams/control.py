@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from icegate.errors import IcegateError
-from icegate.locks import held_alone, is_held
+from icegate.locks import FileLock, held_alone
 from icegate.settings import Lake
 
 POLL_S = 0.2
@@ -24,7 +24,7 @@ class Control:
         self.name = name
         self.folder = lake.home / "streams" / name
         self.log = self.folder / "log.txt"
-        self._lock, self._state = self.folder / "lock", self.folder / "state.json"
+        self._lock, self._state = FileLock(self.folder / "lock"), self.folder / "state.json"
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -37,7 +37,7 @@ class Control:
     @property
     def is_running(self) -> bool:
         """Tell whether a process runs the stream."""
-        return is_held(self._lock)
+        return self._lock.is_held
 
     def tell(self, **facts: Any) -> None:
         """Write down how it goes; what was told before and isn't named stays."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from functools import cached_property
@@ -84,7 +83,7 @@ class Skips:
         try:
             if made:
                 ledger.keep(self.parts.lake, "made", made)
-        except (CatalogError, sqlite3.Error) as error:
+        except CatalogError as error:
             log.warning("what was built isn't remembered, so it will be built again: %s", error)
 
     @cached_property

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import pytest
+from conftest import catalog_keys
 
 from dbt.adapters.icegate.gate import Gate
 from gate.gated import NOT_NULL, GatedProject
@@ -31,7 +32,7 @@ def model(dbt, spark):
 
     dbt.config(materialized="table", gate=False)
     orders = dbt.ref("orders")
-    lake = Lake(home={home!r}, warehouse={warehouse!r})
+    lake = Lake(home={home!r}, warehouse={warehouse!r}, **{catalog!r})
     columns = pyarrow.schema([("id", "int32"), ("amount", "int32")])
     table = open_catalog(lake).create_table_if_not_exists("{schema}.orders", columns)
     table.append(pyarrow.Table.from_pylist([{row!r}], schema=table.schema().as_arrow()))
@@ -43,6 +44,7 @@ def intrude(project: GatedProject) -> None:
     text = INTRUDER.format(
         home=str(project.lake.home),
         warehouse=str(project.lake.warehouse),
+        catalog=catalog_keys(project.lake),
         schema=project.schema,
         row=FOREIGN,
     )

@@ -35,10 +35,10 @@ from icegate.settings import Lake
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Lake:
+def empty(tmp_path: Path, new_catalog: Callable[[], dict[str, Any]]) -> Lake:
     home = tmp_path / "a home"
     home.mkdir()
-    return Lake(home=home, warehouse=home / "warehouse")
+    return Lake(home=home, warehouse=home / "warehouse", **new_catalog())
 
 
 @pytest.fixture

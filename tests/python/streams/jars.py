@@ -10,7 +10,7 @@ import pyspark
 
 from icegate.errors import JarsError
 from icegate.java import find_java
-from icegate.locks import alone
+from icegate.locks import FileLock, alone
 
 KAFKA_VERSION = "4.1.2"
 CACHE = Path(__file__).resolve().parents[3] / ".icegate" / "kafka"
@@ -21,7 +21,7 @@ SPARK_JARS = Path(pyspark.__file__).parent / "jars"  # with Ivy and Py4J
 
 def kafka_jars() -> list[Path]:
     """Return the broker's jars, which Ivy gets once; raise ``JarsError`` without a network."""
-    with alone(CACHE / "jars.lock", "get the jars of Kafka"):
+    with alone(FileLock(CACHE / "jars.lock"), "get the jars of Kafka"):
         if not JARS.is_dir():
             partial = JARS.with_suffix(".partial")
             _get_jars(partial)

@@ -40,6 +40,8 @@ class IcegateCredentials(SparkCredentials):
     token: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     catalog: str | None = None
+    catalog_uri: str | None = None
+    catalog_password: str | None = field(default=None, repr=False)
     home: str | None = None
     warehouse: str | None = None
     memory: str | None = None
@@ -99,7 +101,8 @@ class IcegateCredentials(SparkCredentials):
             return "method", "host", "port", "use_ssl", "schema", "catalog", "ansi"
         if self.is_remote:
             return super()._connection_keys()
-        return "method", "schema", "catalog", "home", "warehouse", "memory", "cores", "ansi"
+        where = ("home", *(["catalog_uri"] if self.catalog_uri else []), "warehouse")
+        return "method", "schema", "catalog", *where, "memory", "cores", "ansi"
 
     @as_dbt_error()
     def lake(self, project_root: Path) -> Lake:

@@ -1,0 +1,1 @@
+"""The databases that Iceberg's JDBC catalog keeps its rows in, without a JVM."""
