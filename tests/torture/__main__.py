@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,7 @@ from typing import Any
 
 from builds import BROKEN, ENV, Builder, sabotaged
 from gated_shop import FAULTS, Shop
+from lakes import server
 from mishaps import NEEDS_TABLES, Stage, deck
 from rounds import GOOD, play
 
@@ -138,6 +140,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--only", help="rounds with this in the name of what happens")
     parser.add_argument("--planted", default="", choices=[*FAULTS, GOOD], help="in each batch")
     parser.add_argument("--warm", type=float, default=0.75, help="share of builds on a server")
+    said = "with `postgres`, the builds on the server are another machine's"
+    parser.add_argument("--catalog", default="sqlite", choices=["sqlite", "postgres"], help=said)
     parser.add_argument("--sabotage", help="break the gate, to see that it's noticed")
     return parser.parse_args()
 
@@ -149,9 +153,11 @@ def main() -> None:
         BROKEN.update(sabotaged(given.sabotage))
     folder = Path(tempfile.mkdtemp(prefix="icegate-torture-"))
     print(f"seed {given.seed}, in {folder}", flush=True)
-    torture = Torture(given, folder)
-    torture.run()
-    torture.tell()
+    with server(folder / "postgres") if given.catalog == "postgres" else nullcontext({}) as known:
+        ENV.update(known)
+        torture = Torture(given, folder)
+        torture.run()
+        torture.tell()
     print(f"seed {given.seed}, {time.monotonic() - started:.0f} s")
     if torture.violations:
         sys.exit(1)

@@ -133,8 +133,8 @@ class Builder:
 
     def keep_server(self) -> None:
         """Start the server unless it runs: after a kill, as whoever keeps services up would."""
-        if find_server(self.shop.lake) is None and self.run("server", "start"):
-            sys.exit(f"error: no server in {self.shop.lake.home}: its server.log says why")
+        if find_server(self.shop.served) is None and self.run("server", "start"):
+            sys.exit(f"error: no server in {self.shop.served.home}: its server.log says why")
 
     def close(self) -> None:
         """Leave nothing running."""
@@ -146,7 +146,7 @@ class Builder:
         """Kill the JVM of the server, and wait until the next build can see that it's gone."""
         with suppress(ProcessLookupError):
             os.kill(self.server()["pid"], signal.SIGKILL)
-        while find_server(self.shop.lake) is not None:
+        while find_server(self.shop.served) is not None:
             time.sleep(0.01)
 
     def server(self) -> dict[str, Any]:
@@ -158,4 +158,4 @@ class Builder:
 
     @property
     def _state(self) -> Path:
-        return self.shop.lake.home / "server.json"
+        return self.shop.served.home / "server.json"

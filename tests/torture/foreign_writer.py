@@ -12,10 +12,10 @@ from random import Random
 
 import pyarrow
 from gated_shop import HIGH, SCHEMA
+from lakes import lake_of
 from pyiceberg.exceptions import CommitFailedException
 
 from icegate.catalog import open_catalog
-from icegate.settings import Lake
 
 APPENDS = 3
 
@@ -23,7 +23,7 @@ APPENDS = 3
 def main(home: Path, seed: str) -> None:
     """Append to one of the tables, a few times, again where someone else came first."""
     random = Random(seed)
-    catalog = open_catalog(Lake(home=home, warehouse=home / "warehouse"))
+    catalog = open_catalog(lake_of(home))
     for number in range(APPENDS):
         name = random.choice(("orders", "lines"))
         row = {"id": f"foreign-{seed}-{number}", "amount": random.randint(0, HIGH), "batch": 0}

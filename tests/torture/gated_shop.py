@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import yaml
+from lakes import PASSWORD, database_of, lake_of, make_database
 
 from icegate.settings import Lake
 
@@ -86,16 +87,28 @@ class Shop:
         self.folder, self.random = folder, random
         self.batches: list[Batch] = []
         self.forms = 0
-        home = folder / ".icegate"
-        home.mkdir(parents=True)
-        (home / "ivy").symlink_to(ivy)
-        self.lake = Lake(home=home, warehouse=home / "warehouse", memory=HEAP, cores=2)
+        homes = [folder / ".icegate"]
+        if database_of(homes[0]):  # builds on the server are another machine's
+            homes.append(folder / ".icegate-2")
+        for home in homes:
+            home.mkdir(parents=True)
+            (home / "ivy").symlink_to(ivy)
+        make_database(homes[0])
+        self.lake, *other = (lake_of(home, memory=HEAP, cores=2) for home in homes)
+        self.served: Lake = other[0] if other else self.lake
         self._configure()
 
     def _configure(self) -> None:
         target = {"type": "icegate", "schema": SCHEMA, "threads": 2, "gate": True, "audits": True}
         target |= {"memory": HEAP, "cores": 2, "spark_conf": CONF}
-        outputs = {name: {**target, "method": name} for name in ("session", "connect")}
+        target |= {"warehouse": str(self.lake.warehouse)}
+        if self.lake.catalog_uri:
+            password = f"{{{{ env_var('{PASSWORD}') }}}}"
+            target |= {"catalog_uri": self.lake.catalog_uri, "catalog_password": password}
+        lakes = {"session": self.lake, "connect": self.served}
+        outputs = {
+            name: {**target, "method": name, "home": str(lake.home)} for name, lake in lakes.items()
+        }
         flags = {"send_anonymous_usage_stats": False, "version_check": False}
         project = {"name": "shop", "version": "1.0", "profile": "shop", "flags": flags}
         self._write("profiles.yml", _yaml({"shop": {"target": "session", "outputs": outputs}}))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 from collections.abc import Iterator
 
 from checks import content_faults, foreign_ids, row_faults, tie_faults
 from gated_shop import FAULTS, SCHEMA, Row, Shop
+from lakes import held_locks, read_pointers
 from mishaps import MISHAPS, Stage, nothing
 from pyiceberg.table import StaticTable
-from watch_pyiceberg import TABLES, read_pointers
+from watch_pyiceberg import TABLES
 
 from icegate.catalog import list_relations
 from icegate.gate import refs, staging
@@ -56,7 +56,7 @@ def wrong(stage: Stage) -> Iterator[str]:
 
 def seen(shop: Shop) -> dict[str, list[Row]]:
     """Return the rows of main as of one moment."""
-    at = read_pointers(shop.lake.catalog_db)
+    at = read_pointers(shop.lake.home)
     files = {name: at[f"{SCHEMA}.{name}"] for name in TABLES if f"{SCHEMA}.{name}" in at}
     found = {name: StaticTable.from_metadata(file) for name, file in files.items()}
     rows = {name: table.scan().to_arrow().to_pylist() for name, table in found.items()}
@@ -70,9 +70,5 @@ def left_behind(shop: Shop) -> Iterator[str]:
             yield f"{table.name} still has the branch of build {build}"
     for entry in list_relations(shop.lake, staging.NAMESPACE):
         yield f"{entry.full_name} is still there"
-    for path in [*(shop.lake.home / "builds").glob("*.lock"), shop.lake.home / "publish.lock"]:
-        with path.open() as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield f"{path.name} is still held"
+    for lock in held_locks(shop.lake.home):
+        yield f"{lock} is still held"

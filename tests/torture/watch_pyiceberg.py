@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from checks import foreign_ids, order_faults, row_faults, tie_faults
 from gated_shop import SCHEMA, Row
+from lakes import read_pointers
 from pyiceberg.expressions import EqualTo
 from pyiceberg.table import StaticTable
 from watch import Findings
@@ -23,7 +23,7 @@ class PyIcebergWatcher:
     pause_s = 0.03
 
     def __init__(self, home: Path) -> None:
-        self.catalog = home / "catalog.db"
+        self.home = home
         self.findings = Findings()
         self.pointers: dict[str, str] = {}
         self.metadata: dict[str, Any] = {}
@@ -31,7 +31,7 @@ class PyIcebergWatcher:
         self.undos = 0
 
     def look(self) -> None:
-        pointers = read_pointers(self.catalog)
+        pointers = read_pointers(self.home)
         self.findings.polls += 1
         if pointers == self.pointers and self.findings.polls % REREAD:
             return
@@ -86,26 +86,6 @@ class PyIcebergWatcher:
             if snapshot is not None:
                 tables[name] = table.scan(snapshot_id=snapshot).to_arrow().to_pylist()
         yield from (f"as of release {releases}: {fault}" for fault in tie_faults(tables))
-
-
-def read_pointers(catalog: Path) -> dict[str, str]:
-    """Return where the metadata of each table is, all of one moment."""
-    if not catalog.exists():
-        return {}
-    db = sqlite3.connect(f"file:{catalog}?mode=ro", uri=True, timeout=60)
-    try:
-        if not db.execute("select 1 from sqlite_master where name = 'iceberg_tables'").fetchall():
-            return {}
-        rows = db.execute("select * from iceberg_tables")
-        names = [column[0] for column in rows.description]
-        found = [dict(zip(names, row, strict=True)) for row in rows]
-    finally:
-        db.close()
-    return {
-        f"{row['table_namespace']}.{row['table_name']}": row["metadata_location"]
-        for row in found
-        if row.get("iceberg_type") != "VIEW"
-    }
 
 
 def _undos(found: dict[str, Any]) -> int:

@@ -7,10 +7,10 @@ from typing import Any
 
 from checks import foreign_ids, max_batch, row_faults, tie_faults
 from gated_shop import CONF, SCHEMA, Row
+from lakes import lake_of
 from watch import Findings
 
 from icegate.session import start_session
-from icegate.settings import Lake
 
 COLUMNS = {
     "lines": "id, order_id, amount, batch",
@@ -29,10 +29,7 @@ class SparkWatcher:
     pause_s = 0.3
 
     def __init__(self, home: Path) -> None:
-        lake = Lake(
-            home=home, warehouse=home / "warehouse", memory="768m", cores=1, spark_conf=CONF
-        )
-        self.spark = start_session(lake)
+        self.spark = start_session(lake_of(home, memory="768m", cores=1, spark_conf=CONF))
         self.findings = Findings()
         self.batches: dict[str, int] = {}
         self.foreign: set[str] = set()

@@ -1,0 +1,106 @@
+"""Lakes of the harness: each with a catalog of its own, a file or a database of PostgreSQL."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from icegate.settings import Lake
+
+# How each process of the harness learns of the server; a build gets the password alone.
+SERVER, PASSWORD = "TORTURE_POSTGRES", "TORTURE_PASSWORD"
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[dict[str, str]]:
+    """Run a PostgreSQL for the catalogs of all lakes; yield what processes have to know of it."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
+    from targets import postgres_server
+
+    with postgres_server.running(folder) as running:
+        known = {SERVER: running.uri(), PASSWORD: postgres_server.PASSWORD}
+        os.environ |= known
+        yield known
+
+
+def lake_of(home: Path, **keys: Any) -> Lake:
+    """Return the lake of a home, and of the other machines beside it."""
+    home = home.absolute()
+    uri = database_of(home)
+    secret = {"catalog_uri": uri, "catalog_password": os.environ[PASSWORD]} if uri else {}
+    return Lake(home=home, warehouse=home.parent / "warehouse", **secret, **keys)
+
+
+def database_of(home: Path) -> str:
+    """Return the URI of the database of a lake, or nothing where its catalog is a file."""
+    digest = hashlib.sha256(str(home.parent).encode()).hexdigest()[:12]
+    server = os.environ.get(SERVER, "")
+    return server and f"{server.rpartition('/')[0]}/lake_{digest}"
+
+
+def make_database(home: Path) -> None:
+    """Make the database of a lake."""
+    uri = database_of(home)
+    if uri:
+        _ask(os.environ[SERVER], f"create database {uri.rpartition('/')[2]}")
+
+
+def read_pointers(home: Path) -> dict[str, str]:
+    """Return where the metadata of each table is, all of one moment; not by code of Icegate."""
+    found = _rows(home)
+    return {
+        f"{row['table_namespace']}.{row['table_name']}": row["metadata_location"]
+        for row in found
+        if row.get("iceberg_type") != "VIEW"
+    }
+
+
+def _rows(home: Path) -> list[dict[str, Any]]:
+    if uri := database_of(home):
+        made = _ask(uri, "select to_regclass('iceberg_tables') is not null as made")
+        return _ask(uri, "select * from iceberg_tables") if made[0]["made"] else []
+    catalog = home / "catalog.db"
+    if not catalog.exists():
+        return []
+    db = sqlite3.connect(f"file:{catalog}?mode=ro", uri=True, timeout=60)
+    try:
+        if not db.execute("select 1 from sqlite_master where name = 'iceberg_tables'").fetchall():
+            return []
+        rows = db.execute("select * from iceberg_tables")
+        names = [column[0] for column in rows.description]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+    finally:
+        db.close()
+
+
+def held_locks(home: Path) -> Iterator[str]:
+    """Yield the locks of builds that a process still holds."""
+    if uri := database_of(home):
+        name = uri.rpartition("/")[2]
+        held = f"""
+            select objid from pg_locks join pg_database on pg_database.oid = pg_locks.database
+            where locktype = 'advisory' and datname = '{name}'"""
+        yield from (f"advisory lock {row['objid']}" for row in _ask(uri, held))
+    for path in [*(home / "builds").glob("*.lock"), *home.glob("publish.lock")]:
+        with path.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield path.name
+
+
+def _ask(uri: str, statement: str) -> list[dict[str, Any]]:
+    import psycopg
+    from psycopg.rows import dict_row
+
+    password = os.environ[PASSWORD]
+    with psycopg.connect(uri, password=password, autocommit=True, row_factory=dict_row) as db:
+        cursor = db.execute(statement)  # type: ignore[call-overload]
+        return cursor.fetchall() if cursor.description else []
