@@ -22,8 +22,8 @@ from typing import Any
 import yaml
 
 from icegate.java import find_java
-from icegate.session import catalog_conf, found_jars, session_conf
 from icegate.settings import Lake
+from icegate.spark_conf import catalog_conf, found_jars, session_conf
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME, RESULTS = ROOT / ".icegate" / "bench", ROOT / "benchmarks" / "results"

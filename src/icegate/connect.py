@@ -117,14 +117,14 @@ def _channel_builder(endpoint: Endpoint) -> Any:
 
 
 def _conf(lake: Lake, endpoint: Endpoint) -> dict[str, str]:
-    from icegate.session import secret_conf, session_conf
+    from icegate.spark_conf import secret_conf, session_conf
 
     conf = session_conf(lake)
     if endpoint.local:
         conf |= secret_conf(lake)
     else:  # its cores aren't this machine's
         if "spark.sql.shuffle.partitions" not in lake.spark_conf:
-            del conf["spark.sql.shuffle.partitions"]
+            conf.pop("spark.sql.shuffle.partitions", None)
         if endpoint.catalog:
             conf["spark.sql.defaultCatalog"] = endpoint.catalog
     return conf

@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import secrets
+import shutil
 import socket
 import subprocess
 import time
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 WARM_ROUNDS = 3
 START_TIMEOUT_S, STOP_TIMEOUT_S, POLL_S = 180, 15, 0.1
 # What a running server can't change; a target that differs in it is told so.
-LAUNCH_KEYS = ("catalog", "warehouse", "memory", "cores")
+LAUNCH_KEYS = ("catalog", "warehouse", "master", "memory", "cores")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,13 @@ def stop_server(lake: Lake) -> Server | None:
         if server is not None:
             processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)
         _state_file(lake).unlink(missing_ok=True)
+        _drop_checkpoints(lake)
     return server
+
+
+def _drop_checkpoints(lake: Lake) -> None:
+    """Delete the rows that a server which has ended held for merges."""
+    shutil.rmtree(lake.checkpoints / "server", ignore_errors=True)
 
 
 def log_file(lake: Lake) -> Path:
@@ -120,6 +127,7 @@ def _start(lake: Lake, port: int | None) -> Server:
     from icegate.session import resolve_jars
 
     check_catalog(lake)
+    _drop_checkpoints(lake)
     java = find_java(shims=lake.home)
     resolve_jars(lake)
     port = free_port(port)
@@ -163,7 +171,9 @@ def _wait(lake: Lake, server: Server, process: subprocess.Popen[bytes]) -> None:
             raise _not_started(lake, f"Spark didn't listen within {START_TIMEOUT_S} s")
         time.sleep(POLL_S)
     try:
-        _ask(lake, server)
+        _ask(lake, server, is_new=True)
+    except ServerError:
+        raise
     except Exception as error:
         raise _not_started(lake, f"it doesn't answer a query: {error}") from error
     try:
@@ -172,12 +182,15 @@ def _wait(lake: Lake, server: Server, process: subprocess.Popen[bytes]) -> None:
         log.warning("server=cold why=%s", error)
 
 
-def _ask(lake: Lake, server: Server) -> None:
+def _ask(lake: Lake, server: Server, is_new: bool = False) -> None:
     """Run a first query, which opens the catalog."""
+    from icegate.cluster import await_worker
     from icegate.connect import open_connect, release
     from icegate.session import first_use
 
     session = open_connect(lake, _endpoint(server))
+    if is_new:  # later its workers may have much to do
+        await_worker(lake, session)
     first_use(lake, session)
     release(session)
 
@@ -186,7 +199,7 @@ def _warm_up(lake: Lake, server: Server) -> None:
     """Have the server load and compile what a first run would wait for."""
     from icegate.connect import open_connect, release
     from icegate.practice import practice_lake, practise
-    from icegate.session import catalog_conf
+    from icegate.spark_conf import catalog_conf
 
     with practice_lake(lake) as practice:
         session = open_connect(lake, _endpoint(server))

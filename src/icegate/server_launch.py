@@ -18,7 +18,8 @@ HOST = "127.0.0.1"
 
 def server_conf(lake: Lake, port: int) -> dict[str, str]:
     """Return the conf of the lake's server: what an embedded Spark gets, and where to listen."""
-    from icegate.session import start_conf
+    from icegate.cluster import checkpoint_conf, master
+    from icegate.spark_conf import start_conf
 
     own = lake.spark_conf.get(PLUGINS)
     return {
@@ -30,7 +31,8 @@ def server_conf(lake: Lake, port: int) -> dict[str, str]:
             ["org.apache.spark.sql.connect.SparkConnectPlugin", *([own] if own else [])]
         ),
         "spark.app.name": "icegate server",
-        "spark.master": f"local[{lake.cores or '*'}]",
+        "spark.master": master(lake),
+        **(checkpoint_conf(lake.checkpoints / "server") if lake.master else {}),
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(port),
     }

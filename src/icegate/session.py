@@ -13,21 +13,22 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icegate.class_archive import CONF_DIR, java_options, make_archive
+from icegate.catalog import check_catalog, database_of
+from icegate.class_archive import CONF_DIR, make_archive
+from icegate.cluster import await_worker, master, no_cluster, own_checkpoints
 from icegate.errors import IcegateError, JarsError
 from icegate.explain import explain
 from icegate.hash_key import remember
 from icegate.java import find_java, leave_submitted
 from icegate.locks import alone
-from icegate.settings import JARS, Lake
+from icegate.settings import Lake
+from icegate.spark_conf import catalog_conf, found_jars, secret_conf, session_conf, start_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from icegate.connect import Endpoint
 
-CLASS_PATH = "spark.driver.extraClassPath"
-LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 
 _sessions: dict[str, SparkSession] = {}
 _early: dict[str, SparkSession] = {}  # started, but nothing was checked yet
@@ -93,13 +94,12 @@ def _is_open(session: Any) -> bool:
 
 
 def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
-    from icegate.catalog import check_catalog
-
     if endpoint is None or endpoint.local:
         lake.home.mkdir(parents=True, exist_ok=True)
         check_catalog(lake)
     if endpoint is None:
         session = _open_embedded(lake)
+        await_worker(lake, session)
         first_use(lake, session)
     else:
         from icegate.connect import open_connect
@@ -137,8 +137,6 @@ def first_use(lake: Lake, session: SparkSession) -> None:
 
     Iceberg makes the catalog's tables at its first use, and fails when another one does too.
     """
-    from icegate.catalog import database_of
-
     with alone(database_of(lake).lock("catalog"), "open the catalog"):
         session.sql(f"show namespaces in {lake.catalog}").collect()
 
@@ -162,7 +160,7 @@ def _launch(lake: Lake) -> SparkSession:
     os.environ.setdefault("SPARK_CONF_DIR", str(CONF_DIR))
     # Of the small Java that only puts the command line together.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
-    builder = SparkSession.builder.appName("icegate").master(f"local[{lake.cores or '*'}]")
+    builder = SparkSession.builder.appName("icegate").master(master(lake))
     for key, value in start_conf(lake).items():
         builder = builder.config(key, value)
     try:
@@ -170,11 +168,15 @@ def _launch(lake: Lake) -> SparkSession:
     except Exception as error:
         if not found_jars(lake):
             raise _no_jars() from error
+        if lake.master:
+            raise no_cluster(lake, "Spark found no master there, and gave up") from error
         fix = "correct the target's `memory` or `spark_conf`; what Java itself said is above"
         why = explain(error).splitlines()[0]
         raise IcegateError("Spark can't start", why=why, fix=fix) from error
     if not found_jars(lake):
         raise _no_jars()
+    if lake.master:
+        own_checkpoints(lake, session)
     return session
 
 
@@ -201,94 +203,6 @@ def resolve_jars(lake: Lake) -> None:
         print("getting the jars of Iceberg and SQLite …", file=sys.stderr, flush=True)
         start_session(lake)
         stop_session()
-
-
-def found_jars(lake: Lake) -> list[Path]:
-    """Return the resolved jars of ``lake``, or nothing when one of them is missing."""
-    wanted = [
-        lake.ivy.resolve() / "jars" / f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar"
-        for coordinate in JARS
-    ]
-    return wanted if all(jar.is_file() for jar in wanted) else []
-
-
-def start_conf(lake: Lake) -> dict[str, str]:
-    """Return all that a new Spark is started with."""
-    return {**_launch_conf(lake), **catalog_conf(lake), **session_conf(lake), **_class_path(lake)}
-
-
-def _class_path(lake: Lake) -> dict[str, str]:
-    """Return where Java finds the jars, or which ones Spark has to get first.
-
-    ``spark.jars`` would copy them at each start; a server doesn't find SQLite's driver in it, and
-    no class archive could hold them.
-    """
-    jars = found_jars(lake)
-    if not jars:
-        return {"spark.jars.packages": ",".join(JARS)}
-    if any(os.pathsep in str(jar) for jar in jars):
-        return {"spark.jars": ",".join(map(str, jars))}
-    own = lake.spark_conf.get(CLASS_PATH)
-    return {
-        CLASS_PATH: os.pathsep.join([*map(str, jars), *([own] if own else [])]),
-        "spark.hadoop.fs.file.impl": LOCAL_FILES,
-    }
-
-
-def _launch_conf(lake: Lake) -> dict[str, str]:
-    """Return what only a new Spark can take: memory, Java's options, where scratch files go."""
-    return {
-        "spark.driver.defaultJavaOptions": java_options(lake),
-        "spark.driver.memory": lake.memory,
-        "spark.jars.ivy": str(lake.ivy),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.warehouse.dir": (lake.home / "spark-warehouse").as_uri(),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        # How each statement is told to the user interface, which isn't there.
-        "spark.sql.ui.explainMode": "simple",
-        # Statements of one run, so that the next run of a warm server needn't compile them again.
-        "spark.sql.codegen.cache.maxEntries": "1000",
-    }
-
-
-def catalog_conf(lake: Lake) -> dict[str, str]:
-    """Return the conf of the catalog: JDBC, whose rows PyIceberg reads too."""
-    from icegate.catalog import database_of
-
-    catalog = f"spark.sql.catalog.{lake.catalog}"
-    own = {f"{catalog}.{key}": value for key, value in database_of(lake).conf().items()}
-    return {
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "jdbc",
-        **own,
-        f"{catalog}.jdbc.schema-version": "V1",  # V0 has no views
-        f"{catalog}.warehouse": f"file://{lake.warehouse}",
-        f"{catalog}.cache-enabled": "false",  # a cached table hides what another process wrote
-        f"{catalog}.table-default.commit.retry.num-retries": "30",
-        "spark.sql.defaultCatalog": lake.catalog,
-    }
-
-
-def secret_conf(lake: Lake) -> dict[str, str]:
-    """Return what only a running session is told: a start's arguments are there for all to see."""
-    from icegate.catalog import database_of
-
-    secrets = database_of(lake).secrets()
-    return {f"spark.sql.catalog.{lake.catalog}.{key}": value for key, value in secrets.items()}
-
-
-def session_conf(lake: Lake) -> dict[str, str]:
-    """Return what a session may change: dialect and the size of a shuffle on one machine."""
-    cores = lake.cores or os.cpu_count() or 1
-    return {
-        "spark.sql.ansi.enabled": str(lake.ansi).lower(),
-        "spark.sql.shuffle.partitions": str(4 * cores),
-        **lake.spark_conf,
-    }
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable
@@ -45,6 +46,8 @@ class Lake(BaseModel):
     # PostgreSQL, for the catalog of a team; without it the catalog is a file in `home`.
     catalog_uri: Annotated[str, AfterValidator(check_uri)] | None = None
     catalog_password: SecretStr | None = None
+    # A cluster for the work; without it Spark works in the driver, on `cores` of this machine.
+    master: str | None = Field(default=None, pattern=r"^(spark://.+|yarn|k8s://.+)$")
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mMgG]$")
     cores: int = Field(default=0, ge=0)
     ansi: bool = False
@@ -69,6 +72,12 @@ class Lake(BaseModel):
         )
 
     @property
+    def checkpoints(self) -> Path:
+        """Where a cluster keeps rows that a merge reads twice, since a worker may be lost."""
+        home = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
+        return self.warehouse / ".checkpoints" / home
+
+    @property
     def ivy(self) -> Path:
         """Where Spark's Ivy keeps the jars that it resolved."""
         return self.home / "ivy"
@@ -78,6 +87,7 @@ TARGET_KEYS = (
     "catalog",
     "catalog_uri",
     "catalog_password",
+    "master",
     "memory",
     "cores",
     "ansi",
@@ -94,7 +104,8 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
     home = Path(target.get("home") or os.environ.get("ICEGATE_HOME") or ".icegate").expanduser()
     home = (project_dir / home).absolute()
     warehouse = Path(target.get("warehouse") or home / "warehouse").expanduser()
-    given = {key: target[key] for key in TARGET_KEYS if target.get(key) is not None}
+    # What a variable leaves empty isn't said.
+    given = {key: target[key] for key in TARGET_KEYS if target.get(key) not in (None, "")}
     conf = {str(key): str(value) for key, value in (target.get("spark_conf") or {}).items()}
     try:
         return Lake(

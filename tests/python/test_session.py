@@ -12,8 +12,8 @@ import pytest
 from conftest import make_home
 
 from icegate.class_archive import COLLECTOR, java_options
-from icegate.session import CLASS_PATH, start_conf
 from icegate.settings import Lake
+from icegate.spark_conf import CLASS_PATH, start_conf
 
 G1 = "-XX:+UseG1GC"
 EXTRA = "spark.driver.extraJavaOptions"

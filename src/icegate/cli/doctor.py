@@ -146,8 +146,8 @@ def _profile(at: Opened) -> Found:
 
 def _jars(at: Opened) -> Found:
     from icegate.class_archive import archive_file
-    from icegate.session import found_jars
     from icegate.settings import JARS
+    from icegate.spark_conf import found_jars
 
     names = ", ".join(jar.partition(":")[2].replace(":", " ") for jar in JARS)
     if not found_jars(at.lake):

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import sqlglot
-from sqlglot import exp
-
-from icegate.dialect import SPARK
 from icegate.errors import ConfigError, did_you_mean
 from icegate.gate import refs
 from icegate.gate.refs import Metadata
 from icegate.gate.store import edit, read_tables
-from icegate.history.dimension import DIFF, MODES, OWN, ROW_LINEAGE, Dimension, mode_of
+from icegate.history.config import Asked
+from icegate.history.dimension import DIFF, OWN, ROW_LINEAGE, Dimension, mode_of
 from icegate.history.reads import Source
-from icegate.history.steps import ERROR, GAPS, TAG, Bookmark, Step, goes_on, steps, to_head
+from icegate.history.steps import (
+    TAG,
+    Bookmark,
+    Step,
+    goes_on,
+    going_on,
+    steps,
+    to_head,
+)
 from icegate.merge import facts
 from icegate.merge.bounds import bounded, conditions, with_uuids
 from icegate.merge.plans import LITTLE, MODE, ON_READ, ON_WRITE
 from icegate.settings import Lake
-from icegate.tables.merge_plan import as_list
 from icegate.tables.metadata import by_id, type_name
 from icegate.tables.state import TableState, quote
 
@@ -44,42 +48,6 @@ class Engine(Protocol):
         """See that the table has these properties."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a model of materialization `history` says; ``columns`` is None for all of its source."""
-
-    model: str
-    key: Sequence[str]
-    track: Sequence[str]
-    mode: str | None
-    gap: str
-    columns: Sequence[str] | None
-
-    @classmethod
-    def of(cls, model: Mapping[str, Any], sql: str) -> Asked:
-        """Read a model's configs and SQL; raise ``ConfigError`` for what can't be."""
-        name, config = model["name"], model["config"]
-        mode, gap = config.get("history_mode"), config.get("history_gap") or ERROR
-        for what, given, known in (
-            ("history_mode", mode or DIFF, MODES),
-            ("history_gap", gap, GAPS),
-        ):
-            if given not in known:
-                raise ConfigError(
-                    f"unknown {what} {given!r} of model {name}",
-                    why=f"there are {', '.join(known)}",
-                    fix=did_you_mean(str(given), known, "take one of them, or none"),
-                )
-        key, track = (as_list(config.get(of)) for of in ("unique_key", "track_columns"))
-        if not key:
-            raise ConfigError(
-                f"model {name} has no unique_key",
-                why="a history follows the rows that have the same key",
-                fix="set `unique_key`, to a column or a list of them",
-            )
-        return cls(name, key, track, mode, gap, read_select(name, sql)[1])
-
-
 def told_up_to(ask: Callable[[str], Sequence[Sequence[Any]]], history: str) -> Bookmark | None:
     """Return the version up to which the rows of a history tell; ``ask`` runs a query."""
     row = ask(
@@ -89,32 +57,6 @@ def told_up_to(ask: Callable[[str], Sequence[Sequence[Any]]], history: str) -> B
     )[0]
     found = [Bookmark(int(id), int(at)) for at, id in (row[:2], row[2:]) if at is not None]
     return max(found, key=lambda mark: mark.at, default=None)
-
-
-def read_select(model: str, sql: str) -> tuple[str, list[str] | None]:
-    """Return the one table that a select reads, as it names it, and its columns, None for all.
-
-    Raises ``ConfigError`` for one that does more: its rows have no versions.
-    """
-    tree = sqlglot.parse_one(sql, dialect=SPARK)
-    source = (
-        tree.args.get("from_") or tree.args.get("from") if isinstance(tree, exp.Select) else None
-    )
-    table = source.this if source else None
-    more = [name for name, value in tree.args.items() if value and name not in _OF_SELECT]
-    columns = tree.expressions if source else []
-    plain = all(isinstance(column, (exp.Column, exp.Star)) for column in columns)
-    if not isinstance(table, exp.Table) or more or not plain:
-        raise ConfigError(
-            f"cannot keep the history of model {model}",
-            why="it isn't a plain select of columns of one table, and only a table has versions",
-            fix="make that select a table of its own, and `select * from` it here",
-        )
-    every = any(isinstance(column, exp.Star) or column.is_star for column in columns)
-    return f"{table.db}.{table.name}", None if every else [column.name for column in columns]
-
-
-_OF_SELECT = ("from_", "from", "expressions", "kind")
 
 
 @dataclass(frozen=True)
@@ -143,6 +85,8 @@ class Past:
         self.engine, self.source, self.asked = engine, source, asked
         self.table, self.target = table, target
         self.told = ""
+        self.mark: Bookmark | None = None  # of the rows, before
+        self._looked_up_to: int | None = None  # of the source's main
         self._kinds: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def begin(self, is_new: bool) -> list[Part]:
@@ -150,8 +94,9 @@ class Past:
 
         Raises for a gap, and for columns that aren't there.
         """
-        self.since = None if is_new else self.bookmark()
-        self.keep(self.since)
+        self.mark = None if is_new else self._told_up_to()
+        self.since = self._bookmark(self.mark)
+        self._keep(self.since)
         tables = [*self._tables()]
         newest = tables[-1][1]
         self.fields = by_id(newest["schemas"], "schema-id", newest["current-schema-id"])["fields"]
@@ -175,11 +120,13 @@ class Past:
             is_in_clone = since is not None and since.snapshot_id in ids
             stored = next(read_tables(self._lake, [name]), None) if self._lake else None
             if stored is not None and refs.head(stored.metadata) is not None and not is_in_clone:
+                self._looked_up_to = refs.head(stored.metadata)
                 found = steps(name, stored.metadata, branch, since, gap)
                 yield name, stored.metadata, found
                 since = Bookmark(found[-1].new, found[-1].at) if found else since
             yield sql, metadata, to_head(metadata, since)
             return
+        self._looked_up_to = refs.head(metadata)
         yield sql, metadata, steps(name, metadata, branch, since, gap)
 
     def _parts(self, table: str, metadata: Metadata, found: list[Step]) -> Iterator[Part]:
@@ -202,9 +149,25 @@ class Past:
     def _lake(self) -> Lake | None:
         return self.source.lake
 
-    def bookmark(self) -> Bookmark | None:
+    def end(self, is_final: bool) -> None:
+        """Keep what the next run goes on from; of a build that may be rejected, if it wrote none.
+
+        Versions in which nothing changed leave no row. They were looked at all the same, and may
+        expire.
+        """
+        mark = self._told_up_to()
+        if mark is None or not (is_final or mark == self.mark):
+            return
+        head = self._looked_up_to
+        if head is not None and self._lake is not None:
+            edit(self._lake, self.table, lambda old: going_on(old, mark, head))
+        self._keep(self._bookmark(mark))
+
+    def _told_up_to(self) -> Bookmark | None:
         """Return up to where the table tells, from its rows: these go where it goes."""
-        mark = told_up_to(self.engine.ask, str(self.target))
+        return told_up_to(self.engine.ask, str(self.target))
+
+    def _bookmark(self, mark: Bookmark | None) -> Bookmark | None:
         stored = next(read_tables(self._lake, [self.table]), None) if self._lake else None
         return goes_on(stored.metadata, mark) if stored and mark else mark
 
@@ -249,7 +212,7 @@ class Past:
             self.engine.set_modes({MODE: ON_WRITE if little else ON_READ})
         return self.dimension.merge(str(self.target), view, conditions(batch.bounds, "t."))
 
-    def keep(self, mark: Bookmark | None) -> None:
+    def _keep(self, mark: Bookmark | None) -> None:
         """Tag the version of the source that the next run goes on from: expiry leaves it."""
         if mark is not None and self._lake is not None:
             tag, id = f"{TAG}{self.table}", mark.snapshot_id

@@ -13,7 +13,7 @@ from icegate.tables.metadata import ancestry, is_known_until_next, moment
 
 TAG = "history_"  # how the tags begin that keep what a history goes on from
 # A property of a history: `<snapshot> <snapshot>`, of which the second stands for the first, that
-# it is told up to and that an erasure took away with the rows of a person.
+# its rows tell up to: nothing changed between them, or an erasure took the first one away.
 GOES_ON = "icegate.history-goes-on"
 ERROR, BRIDGE = GAPS = ("error", "bridge")
 
@@ -74,8 +74,17 @@ def to_head(metadata: Metadata, since: Bookmark | None) -> list[Step]:
     return [*_steps(metadata, since, [_Entry(head, at_ms)])]
 
 
+def going_on(history: Metadata, mark: Bookmark, head: int) -> Metadata:
+    """Return the metadata of a history that has looked up to a version and found nothing more."""
+    told = f"{mark.snapshot_id} {head}"
+    properties = history.get("properties") or {}
+    if mark.snapshot_id == head or properties.get(GOES_ON) == told:
+        return history
+    return {**history, "properties": {**properties, GOES_ON: told}}
+
+
 def goes_on(history: Metadata, mark: Bookmark) -> Bookmark:
-    """Return where a history goes on by its own metadata: an erasure may have moved that."""
+    """Return where a history goes on by its own metadata, which may be after its rows."""
     since, _, now = (history.get("properties") or {}).get(GOES_ON, "").partition(" ")
     return mark._replace(snapshot_id=int(now)) if since == str(mark.snapshot_id) else mark
 

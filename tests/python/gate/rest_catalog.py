@@ -19,8 +19,8 @@ from conftest import ROOT
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from icegate.java import find_java
-from icegate.session import catalog_conf, found_jars
 from icegate.settings import Lake
+from icegate.spark_conf import catalog_conf, found_jars
 
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"  # with Ivy, Py4J, and Hadoop's way to files
 CACHE = ROOT / ".icegate" / "rest-catalog"

@@ -8,7 +8,8 @@ from typing import Any
 
 from history.versioned import Kept, Versioned
 from icegate.errors import TableError
-from icegate.history.past import Asked, Past
+from icegate.history.config import Asked
+from icegate.history.past import Past
 from icegate.history.reads import Source
 from icegate.tables.state import state_from_metadata
 
@@ -94,7 +95,7 @@ class Dimensioned:
             self._reconcile(past, spark.sql(versions))
             state = state_from_metadata(self._metadata())
             spark.sql(past.statement(view, state, None))
-        past.keep(past.bookmark())
+        past.end(True)
         self.is_new = False
 
     def _metadata(self) -> dict[str, Any]:

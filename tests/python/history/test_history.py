@@ -171,6 +171,27 @@ def test_what_has_expired_is_a_gap(shop: Shop) -> None:
     assert shop.metadata["refs"][tag]["snapshot-id"] == shop.metadata["current-snapshot-id"]
 
 
+def test_versions_without_a_change_may_expire_once_they_were_looked_at(shop: Shop) -> None:
+    shop.make("id int, p string, n int")
+    shop.keep(track_columns="p")
+    shop.sql("insert into {t} values (1, 'a', 1)", "insert into {t} values (2, 'a', 1)")
+    shop.run()
+    shop.sql(
+        "call lake.system.rewrite_data_files('{t}', options => map('rewrite-all', 'true'))",
+        "delete from {t} where id < 0",
+        "update {t} set n = n + 1",
+        "update {t} set n = n + 1",
+    )
+    shop.run()
+    shop.sql("update {t} set p = 'b' where id = 1")
+    shop.sql(
+        f"call lake.system.expire_snapshots(table => '{shop.table}',"
+        " older_than => timestamp '2100-01-01', retain_last => 1)"
+    )
+    shop.run()
+    assert shop.rows("id, p, is_current") == [(1, "a", False), (1, "b", True), (2, "a", True)]
+
+
 def test_a_table_with_a_longer_past_says_what_it_knows(shop: Shop) -> None:
     shop.make("id int, p string")
     shop.sql("insert into {t} values (1, 'a')", "insert into {t} values (2, 'a')")

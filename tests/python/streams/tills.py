@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from icegate.catalog import open_catalog
 from icegate.cli.main import app
 from icegate.errors import IcegateError
-from icegate.session import catalog_conf, session_conf
+from icegate.spark_conf import catalog_conf, session_conf
 from icegate.streams import places
 from icegate.streams.config import load_stream
 from icegate.streams.control import Control

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from icegate.settings import Lake
+from icegate.spark_conf import catalog_conf, secret_conf
 
 SOURCE = Path(__file__).with_name("FailingCatalog.java")
 NAME = "icegate.tests.FailingCatalog"
@@ -29,10 +30,11 @@ def failing_session(spark: Any, lake: Lake) -> Any:
         compiler.cook(SOURCE.read_text())
         _classes.append(compiler.getClassLoader())
     session = spark.newSession()
-    retries = "table-default.commit.retry.num-retries"
-    keys = ("uri", "jdbc.schema-version", "warehouse", "cache-enabled", retries)
-    conf = {key: spark.conf.get(f"{own}{key}") for key in keys}
+    found = {**catalog_conf(lake), **secret_conf(lake)}
+    conf = {key.partition(own)[2]: value for key, value in found.items() if key.startswith(own)}
     for key, value in {**conf, "catalog-impl": NAME}.items():
+        if key == "type":  # of a catalog of Iceberg's own
+            continue
         session.conf.set(f"spark.sql.catalog.failing.{key}", value)
     session.conf.set("spark.sql.catalog.failing", "org.apache.iceberg.spark.SparkCatalog")
     session.conf.set("spark.sql.defaultCatalog", "failing")

@@ -103,7 +103,11 @@ class Batches:
         handle = connections.get_thread_connection().handle
         with connections.exception_handler(sql), handle.work.running():
             handle.held.append(view)
-            session.sql(with_key(session, sql)).localCheckpoint().createOrReplaceTempView(view)
+            rows = session.sql(with_key(session, sql))
+            lake = self.adapter.embedded_lake
+            # What a worker holds is lost with it.
+            held = rows.checkpoint() if lake and lake.master else rows.localCheckpoint()
+            held.createOrReplaceTempView(view)
 
     def write(self, sql: str, batch: Any, model: dict[str, Any]) -> Any:
         """Run a write, and name all keys of its batch that it refuses."""

@@ -44,6 +44,7 @@ class IcegateCredentials(SparkCredentials):
     catalog_password: str | None = field(default=None, repr=False)
     home: str | None = None
     warehouse: str | None = None
+    master: str | None = None
     memory: str | None = None
     cores: int | None = None
     ansi: bool = False
@@ -101,8 +102,8 @@ class IcegateCredentials(SparkCredentials):
             return "method", "host", "port", "use_ssl", "schema", "catalog", "ansi"
         if self.is_remote:
             return super()._connection_keys()
-        where = ("home", *(["catalog_uri"] if self.catalog_uri else []), "warehouse")
-        return "method", "schema", "catalog", *where, "memory", "cores", "ansi"
+        where = ("catalog", "home", "catalog_uri", "warehouse", "master")
+        return "method", "schema", *filter(self.__dict__.get, where), "memory", "cores", "ansi"
 
     @as_dbt_error()
     def lake(self, project_root: Path) -> Lake:

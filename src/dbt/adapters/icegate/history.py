@@ -9,7 +9,8 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.merges import MergeEngine
 from icegate.gate.staging import final_names
-from icegate.history.past import Asked, Past, read_select
+from icegate.history.config import Asked, read_select
+from icegate.history.past import Past
 from icegate.history.reads import Source
 from icegate.merge.plans import MODE
 from icegate.tables.changes import Change, renamed
@@ -52,6 +53,5 @@ class History:
         return self.past.statement(view, state, wanted.properties.get(MODE))
 
     def end(self, is_new: bool) -> None:
-        """Keep what the next run goes on from: a build may still be rejected, so its start."""
-        if is_new or not self.adapter.gate().holds(self.model):
-            self.past.keep(self.past.bookmark())
+        """Keep what the next run goes on from: a build may still be rejected."""
+        self.past.end(is_new or not self.adapter.gate().holds(self.model))

@@ -12,6 +12,7 @@ from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.icegate.task import rehearsal
 from icegate.environments import VARIABLE
 from icegate.gate import refs
+from icegate.gate.build import INVOCATION_STAMP
 from icegate.unchanged.seen import Seen
 
 if TYPE_CHECKING:
@@ -73,9 +74,19 @@ class Unchanged:
         if self._skips is None or not self._skips.has_begun(node):
             return
         with suppress(Exception):  # of a Spark that is gone: the node itself has said so
-            session = self.adapter.connections.get_thread_connection().handle.session
-            app = session.sparkContext.applicationId
-            self._skips.left(node.unique_id, self._seen(), lambda s: s.get("spark.app.id") == app)
+            key, own = self._signature()
+            self._skips.left(node.unique_id, self._seen(), lambda s: s.get(key) == own)
+
+    def _signature(self) -> tuple[str, str]:
+        """Return what the summaries of this process's snapshots have, and nobody else's.
+
+        A server's application commits for all its sessions, and those of a build sign.
+        """
+        build = self.adapter.gate().build
+        if build is not None:
+            return INVOCATION_STAMP, build.invocation_id
+        session = self.adapter.connections.get_thread_connection().handle.session
+        return "spark.app.id", session.sparkContext.applicationId
 
     def _seen(self) -> Seen:
         build = self.adapter.gate().build

@@ -1,0 +1,97 @@
+"""What a Spark of a lake is set to, at its start and in a session."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from icegate.catalog import database_of
+from icegate.class_archive import java_options
+from icegate.cluster import of_master
+from icegate.settings import JARS, Lake
+
+CLASS_PATH = "spark.driver.extraClassPath"
+LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+
+
+def found_jars(lake: Lake) -> list[Path]:
+    """Return the resolved jars of ``lake``, or nothing when one of them is missing."""
+    wanted = [
+        lake.ivy.resolve() / "jars" / f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar"
+        for coordinate in JARS
+    ]
+    return wanted if all(jar.is_file() for jar in wanted) else []
+
+
+def start_conf(lake: Lake) -> dict[str, str]:
+    """Return all that a new Spark is started with."""
+    return {**_launch_conf(lake), **catalog_conf(lake), **session_conf(lake), **_class_path(lake)}
+
+
+def _class_path(lake: Lake) -> dict[str, str]:
+    """Return where Java finds the jars, or which ones Spark has to get first.
+
+    ``spark.jars`` would copy them at each start; a server doesn't find SQLite's driver in it, and
+    no class archive could hold them.
+    """
+    jars = found_jars(lake)
+    if not jars:
+        return {"spark.jars.packages": ",".join(JARS)}
+    if any(os.pathsep in str(jar) for jar in jars):
+        return {"spark.jars": ",".join(map(str, jars))}
+    own = lake.spark_conf.get(CLASS_PATH)
+    found = {
+        CLASS_PATH: os.pathsep.join([*map(str, jars), *([own] if own else [])]),
+        "spark.hadoop.fs.file.impl": LOCAL_FILES,
+    }
+    # Workers get them from the driver.
+    return found | ({"spark.jars": ",".join(map(str, jars))} if lake.master else {})
+
+
+def _launch_conf(lake: Lake) -> dict[str, str]:
+    """Return what only a new Spark can take: memory, Java's options, where scratch files go."""
+    return {
+        "spark.driver.defaultJavaOptions": java_options(lake),
+        "spark.driver.memory": lake.memory,
+        "spark.jars.ivy": str(lake.ivy),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **of_master(lake),
+        "spark.sql.warehouse.dir": (lake.home / "spark-warehouse").as_uri(),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        # How each statement is told to the user interface, which isn't there.
+        "spark.sql.ui.explainMode": "simple",
+        # Statements of one run, so that the next run of a warm server needn't compile them again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+    }
+
+
+def catalog_conf(lake: Lake) -> dict[str, str]:
+    """Return the conf of the catalog: JDBC, whose rows PyIceberg reads too."""
+    catalog = f"spark.sql.catalog.{lake.catalog}"
+    return {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        **{f"{catalog}.{key}": value for key, value in database_of(lake).conf().items()},
+        f"{catalog}.jdbc.schema-version": "V1",  # V0 has no views
+        f"{catalog}.warehouse": f"file://{lake.warehouse}",
+        f"{catalog}.cache-enabled": "false",  # a cached table hides what another process wrote
+        f"{catalog}.table-default.commit.retry.num-retries": "30",
+        "spark.sql.defaultCatalog": lake.catalog,
+    }
+
+
+def secret_conf(lake: Lake) -> dict[str, str]:
+    """Return what only a running session is told: a start's arguments are there for all to see."""
+    secrets = database_of(lake).secrets()
+    return {f"spark.sql.catalog.{lake.catalog}.{key}": value for key, value in secrets.items()}
+
+
+def session_conf(lake: Lake) -> dict[str, str]:
+    """Return what a session may change: dialect and the size of a shuffle on one machine."""
+    conf = {"spark.sql.ansi.enabled": str(lake.ansi).lower()}
+    if lake.master is None:
+        cores = lake.cores or os.cpu_count() or 1
+        conf["spark.sql.shuffle.partitions"] = str(4 * cores)
+    return {**conf, **lake.spark_conf}
