@@ -1,6 +1,6 @@
 # `make` alone prints the targets. All paths are relative: the checkout may lie anywhere.
 .DEFAULT_GOAL := help
-.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long long browser postgres conformance torture kill-stream fuzz-audits fuzz-history \
+.PHONY: help setup landing build maintain app report elementary-report doctor demo-bad-data test test-fast test-long test-targets long browser postgres conformance torture kill-stream fuzz-audits fuzz-history \
 	conformance-gate lint lint-python lint-types lint-sql lint-yaml bench lock clean
 
 python := .venv/bin/python
@@ -60,7 +60,12 @@ test-fast: $(installed) ## run the quick tests, in under 3 minutes
 test-long: long conformance-gate ## run conformance, servers, and what installs or breaks things, in under 40 minutes
 
 long: $(installed) browser ## run the same without conformance
-	$(python) -m pytest -m long $(two_at_once) --durations=15 $(ARGS)
+	$(python) -m pytest -m "long and not targets" $(two_at_once) --durations=15 $(ARGS)
+
+test-targets: $(installed) postgres ## run what each target has to do, on real servers and a cluster; writes the matrix in docs/targets.md
+	$(python) -m pytest -m targets --junitxml=target/targets.xml --durations=15 tests/python/targets $(ARGS); \
+	code=$$?; $(python) tests/python/targets/write_matrix.py target/targets.xml docs/targets.md && exit $$code
+	$(python) -m pytest -m "not long" $(two_at_once) --catalog postgres tests/python/gate tests/python/writers tests/python/history
 
 postgres: ## get a PostgreSQL for the tests of a shared catalog, where there is none and apt is at hand
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { apt-get -q update && apt-get -q install -y postgresql; } || true

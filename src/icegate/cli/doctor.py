@@ -168,15 +168,26 @@ def _home(at: Opened) -> Found:
 
 
 def _catalog(at: Opened) -> Found:
-    from icegate.catalog import check_catalog, list_relations
+    from icegate.catalog import check_catalog, database_of, list_relations
 
     lake = at.lake.model_copy(update={"catalog_timeout_s": LOCK_WAIT_S})
     check_catalog(lake)
     kinds = [entry.kind for entry in list_relations(lake)]
-    if not kinds:
-        return "ok", "no tables yet: nothing was built"
-    counted = f"{kinds.count('table')} tables, {kinds.count('view')} views"
-    return "ok", f"{counted}, not locked, all files there"
+    counted = f"{kinds.count('table')} tables, {kinds.count('view')} views, all files there"
+    said = counted if kinds else "no tables yet: nothing was built"
+    return "ok", f"{said}; in {database_of(lake)}, not locked"
+
+
+def _gate(at: Opened) -> Found:
+    """Say how a build publishes: what the catalog can do decides it."""
+    if not at.lake.has_own_catalog or at.keys.get("host"):
+        what = "this target's catalog isn't one that a release can be published in"
+        fix = "leave `host` and another catalog out of the target; docs/targets.md"
+        return ("warn" if at.keys.get("gate") else "ok"), f"off: {what}", fix
+    how = "a release moves all its tables in one transaction of the catalog, views too"
+    if at.keys.get("gate"):
+        return "ok", how
+    return "ok", f"off: what is built is seen at once. With `gate: true` {how}"
 
 
 def _format(at: Opened) -> Found:
@@ -225,4 +236,11 @@ def _existing(path: Path) -> Path:
 
 
 MACHINE_CHECKS = {"python": _python, "versions": _versions, "java": _java}
-LAKE_CHECKS = {"jars": _jars, "home": _home, "catalog": _catalog, "format": _format, "disk": _disk}
+LAKE_CHECKS = {
+    "jars": _jars,
+    "home": _home,
+    "catalog": _catalog,
+    "gate": _gate,
+    "format": _format,
+    "disk": _disk,
+}

@@ -184,7 +184,8 @@ class Erasure:
                 or any(fnmatchcase(f"{HISTORY}{history}", one) for one in self.drop)
             ):
                 continue
-            if steps(source, tables[source].metadata, "", goes_on(tables[history].metadata, mark)):
+            since = goes_on(tables[history].metadata, mark, tables[source].metadata)
+            if steps(source, tables[source].metadata, "", since):
                 raise GateError(
                     f"cannot erase {self.subject.shown}: nothing was changed",
                     why=f"{history} hasn't read the newest versions of {source}, which go",

@@ -86,7 +86,7 @@ class Past:
         self.table, self.target = table, target
         self.told = ""
         self.mark: Bookmark | None = None  # of the rows, before
-        self._looked_up_to: int | None = None  # of the source's main
+        self._looked_up_to: int | None = None  # of the source
         self._kinds: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def begin(self, is_new: bool) -> list[Part]:
@@ -120,13 +120,14 @@ class Past:
             is_in_clone = since is not None and since.snapshot_id in ids
             stored = next(read_tables(self._lake, [name]), None) if self._lake else None
             if stored is not None and refs.head(stored.metadata) is not None and not is_in_clone:
-                self._looked_up_to = refs.head(stored.metadata)
                 found = steps(name, stored.metadata, branch, since, gap)
                 yield name, stored.metadata, found
                 since = Bookmark(found[-1].new, found[-1].at) if found else since
+            self._looked_up_to = refs.head(metadata)
             yield sql, metadata, to_head(metadata, since)
             return
-        self._looked_up_to = refs.head(metadata)
+        on_branch = refs.head(metadata, branch) if branch else None
+        self._looked_up_to = on_branch or refs.head(metadata)
         yield sql, metadata, steps(name, metadata, branch, since, gap)
 
     def _parts(self, table: str, metadata: Metadata, found: list[Step]) -> Iterator[Part]:
@@ -150,26 +151,33 @@ class Past:
         return self.source.lake
 
     def end(self, is_final: bool) -> None:
-        """Keep what the next run goes on from; of a build that may be rejected, if it wrote none.
+        """Keep what the next run goes on from; of a build that may be rejected, its start.
 
         Versions in which nothing changed leave no row. They were looked at all the same, and may
         expire.
         """
-        mark = self._told_up_to()
-        if mark is None or not (is_final or mark == self.mark):
+        mark, looked = self._told_up_to(), self._looked_up_to
+        if mark is None:
             return
-        head = self._looked_up_to
-        if head is not None and self._lake is not None:
-            edit(self._lake, self.table, lambda old: going_on(old, mark, head))
-        self._keep(self._bookmark(mark))
+        if looked is not None and self._lake is not None:
+            edit(self._lake, self.table, lambda old: going_on(old, mark, looked))
+        if is_final or mark == self.mark:
+            self._keep(self._bookmark(mark))
 
     def _told_up_to(self) -> Bookmark | None:
         """Return up to where the table tells, from its rows: these go where it goes."""
         return told_up_to(self.engine.ask, str(self.target))
 
     def _bookmark(self, mark: Bookmark | None) -> Bookmark | None:
-        stored = next(read_tables(self._lake, [self.table]), None) if self._lake else None
-        return goes_on(stored.metadata, mark) if stored and mark else mark
+        if mark is None or self._lake is None:
+            return mark
+        stored = {t.name: t.metadata for t in read_tables(self._lake, self._names)}
+        known = [stored[name] for name in self._names if name in stored]
+        return goes_on(known[0], mark, known[1]) if len(known) == 2 else mark
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return self.table, self.source.name
 
     def renames(self, state: TableState) -> list[tuple[str, str]]:
         """Return the columns of the table whose source has another name now: old and new name."""

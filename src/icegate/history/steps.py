@@ -12,9 +12,10 @@ from icegate.gate.refs import Metadata
 from icegate.tables.metadata import ancestry, is_known_until_next, moment
 
 TAG = "history_"  # how the tags begin that keep what a history goes on from
-# A property of a history: `<snapshot> <snapshot>`, of which the second stands for the first, that
-# its rows tell up to: nothing changed between them, or an erasure took the first one away.
+# A property of a history, pairs of snapshots: its rows tell up to the first, and the second stands
+# for it. Nothing changed between them, or an erasure took the first one away.
 GOES_ON = "icegate.history-goes-on"
+KEPT_PAIRS = 4  # what builds that wait or were rejected looked at has some, too
 ERROR, BRIDGE = GAPS = ("error", "bridge")
 
 
@@ -74,19 +75,30 @@ def to_head(metadata: Metadata, since: Bookmark | None) -> list[Step]:
     return [*_steps(metadata, since, [_Entry(head, at_ms)])]
 
 
-def going_on(history: Metadata, mark: Bookmark, head: int) -> Metadata:
-    """Return the metadata of a history that has looked up to a version and found nothing more."""
-    told = f"{mark.snapshot_id} {head}"
+def going_on(history: Metadata, mark: Bookmark, looked_up_to: int) -> Metadata:
+    """Return the metadata of a history that has looked up to a version and found no more rows."""
     properties = history.get("properties") or {}
-    if mark.snapshot_id == head or properties.get(GOES_ON) == told:
+    told, pair = _pairs(history), (str(mark.snapshot_id), str(looked_up_to))
+    if pair[0] == pair[1] or pair in told:
         return history
-    return {**history, "properties": {**properties, GOES_ON: told}}
+    kept = [*told, pair][-KEPT_PAIRS:]
+    return {**history, "properties": {**properties, GOES_ON: " ".join(map(" ".join, kept))}}
 
 
-def goes_on(history: Metadata, mark: Bookmark) -> Bookmark:
-    """Return where a history goes on by its own metadata, which may be after its rows."""
-    since, _, now = (history.get("properties") or {}).get(GOES_ON, "").partition(" ")
-    return mark._replace(snapshot_id=int(now)) if since == str(mark.snapshot_id) else mark
+def goes_on(history: Metadata, mark: Bookmark, source: Metadata) -> Bookmark:
+    """Return where a history goes on by its own metadata, which may be after its rows.
+
+    A version that readers of the source never had counts for nothing: its build was rejected.
+    """
+    log = {str(entry["snapshot-id"]) for entry in source.get("snapshot-log") or []}
+    log.add(str(refs.head(source)))
+    later = [now for since, now in _pairs(history) if since == str(mark.snapshot_id) and now in log]
+    return mark._replace(snapshot_id=int(later[-1])) if later else mark
+
+
+def _pairs(history: Metadata) -> list[tuple[str, str]]:
+    words = (history.get("properties") or {}).get(GOES_ON, "").split()
+    return [*zip(words[::2], words[1::2], strict=False)]
 
 
 def _entries(metadata: Metadata, branch: str) -> list[_Entry]:

@@ -24,8 +24,8 @@ def findings(ran) -> dict[str, dict]:
 def test_doctor_looks_at_everything(icegate):
     found = findings(icegate("doctor", "--json"))
     assert list(found) == [
-        "python", "versions", "java", "profile", "jars", "home", "catalog", "format", "disk",
-        "packages",
+        "python", "versions", "java", "profile",
+        "jars", "home", "catalog", "gate", "format", "disk", "packages",
     ]  # fmt: skip
     assert found["python"]["status"] == "ok"
     assert found["catalog"]["message"].startswith("3 tables, 1 views")

@@ -21,7 +21,7 @@ from landing_data.generate import generate
 from landing_data.plan import Plan
 from targets.cluster import CONF, Cluster, running
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.targets]
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 ROWS = 200_000

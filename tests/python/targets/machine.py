@@ -1,0 +1,189 @@
+"""A small project on each of the shipped targets, run as its user does, by commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from conftest import ROOT, make_home
+
+from icegate.catalog import open_catalog
+from icegate.dbt_process import DBT
+from icegate.settings import Lake, lake_from_target
+from targets import cluster, postgres_server
+
+ICEGATE = (sys.executable, "-m", "icegate.cli.main")
+# Each of them, by the shipped target whose keys it has; with a server the warm one does the work.
+TARGETS = {
+    "local": "local",
+    "connect": "connect",
+    "connect, cluster": "connect",
+    "postgres": "postgres",
+    "postgres, connect": "postgres",
+}
+ORDERS = """
+{{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
+select id, customer, amount from {{ ref('landed') }}
+"""
+MODELS = {
+    "orders.sql": ORDERS,
+    "totals.sql": "{{ config(materialized='table') }}\n"
+    "select customer, sum(amount) as amount from {{ ref('orders') }} group by 1",
+    "recent.sql": "{{ config(materialized='view') }}\nselect id from {{ ref('orders') }}",
+    "past.sql": "{{ config(materialized='history', unique_key='id') }}\n"
+    "select * from {{ ref('orders') }}",
+    "scored.py": """
+import pandas as pd
+from pyspark.sql.functions import pandas_udf
+
+def model(dbt, session):
+    dbt.config(materialized="table")
+
+    @pandas_udf("double")
+    def half(amount: pd.Series) -> pd.Series:
+        return amount / 2
+
+    return dbt.ref("orders").select("id", half("amount").alias("score"))
+""",
+}
+TESTS = {
+    "models": [
+        {
+            "name": "orders",
+            "columns": [
+                {"name": "id", "data_tests": ["unique", "not_null"]},
+                {"name": "customer", "meta": {"subject_key": "customer"}},
+                {"name": "amount", "data_tests": ["not_null"]},
+            ],
+        },
+        {
+            "name": "totals",
+            "columns": [{"name": "customer", "meta": {"subject_key": "customer"}}],
+        },
+        {
+            "name": "past",
+            "columns": [{"name": "customer", "meta": {"subject_key": "customer"}}],
+        },
+    ],
+    "seeds": [
+        {
+            "name": "landed",
+            "config": {"column_types": {"amount": "int"}},
+            "columns": [{"name": "customer", "meta": {"subject_key": "customer"}}],
+        }
+    ],
+}
+ROWS = "id,customer,amount\n1,C-1001,5\n2,C-1002,7\n"
+
+
+class Machine:
+    """A project, and the machine that it's on."""
+
+    def __init__(self, folder: Path, target: dict[str, Any], **environ: str) -> None:
+        self.folder, self.home = folder / "a project", make_home(folder / "a home")
+        own = {name: text for name, text in os.environ.items() if not name.startswith("DBT_")}
+        self.environ = own | {"ICEGATE_HOME": str(self.home), **environ}
+        target = {**target, "home": str(self.home), "memory": "1g"}
+        project = {"name": "shop", "version": "1.0", "profile": "shop", "config-version": 2}
+        flags = {"send_anonymous_usage_stats": False, "version_check": False}
+        skips = {of: {"+skip_unchanged": True} for of in ("models", "seeds")}
+        self.write("dbt_project.yml", yaml.safe_dump({**project, "flags": flags, **skips}))
+        profile = {"target": "t", "outputs": {"t": target}}
+        self.write("profiles.yml", yaml.safe_dump({"shop": profile}))
+        for name, text in MODELS.items():
+            self.write(f"models/{name}", text)
+        self.write("models/shop.yml", yaml.safe_dump({"models": TESTS["models"]}))
+        self.write("seeds/shop.yml", yaml.safe_dump({"seeds": TESTS["seeds"]}))
+        self.land(ROWS)
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text)
+
+    def land(self, rows: str) -> None:
+        self.write("seeds/landed.csv", rows)
+
+    def begin(self, *command: str, **environ: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environ | environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *command: str, code: int = 0) -> str:
+        process = self.begin(*command)
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == code, said
+        return said
+
+    def dbt(self, *args: str, code: int = 0) -> str:
+        return self.run(*DBT, "--no-use-colors", *args, code=code)
+
+    def icegate(self, *args: str, code: int = 0) -> str:
+        return self.run(*ICEGATE, *args, code=code)
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    @property
+    def lake(self) -> Lake:
+        target = yaml.safe_load((self.folder / "profiles.yml").read_text())["shop"]["outputs"]["t"]
+        for key in ("catalog_password", "master"):  # of a variable
+            name = str(target.get(key) or "").partition("'")[2].partition("'")[0]
+            target[key] = self.environ.get(name) or None
+        return lake_from_target(target, self.folder)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Return the rows of main, sorted, as another reader sees them."""
+        found = open_catalog(self.lake).load_table(f"main.{table}").scan().to_arrow().to_pylist()
+        return sorted(found, key=lambda row: json.dumps(row, default=str))
+
+
+@contextmanager
+def machine(name: str, folder: Path) -> Iterator[Machine]:
+    """Start what a target needs, and end it."""
+    shipped = yaml.safe_load((ROOT / "profiles" / "profiles.yml").read_text())["icegate"]["outputs"]
+    target, environ = {**shipped[TARGETS[name]]}, dict[str, str]()
+    is_served = "connect" in name
+    starts: list[Callable[[], Any]] = []
+    if name.startswith("postgres"):
+        starts.append(lambda: postgres_server.running(folder / "server"))
+    if "cluster" in name:
+        starts.append(lambda: cluster.running(folder / "cluster"))
+    if not starts:
+        starts.append(lambda: _nothing())
+    with starts[0]() as started:
+        if isinstance(started, postgres_server.PostgresServer):
+            target["warehouse"] = str(folder / "a warehouse")
+            target["catalog_uri"] = started.make("lake")
+            environ["DBT_ENV_SECRET_CATALOG_PASSWORD"] = postgres_server.PASSWORD
+            target["method"] = "connect" if is_served else "session"
+        elif isinstance(started, cluster.Cluster):
+            environ["ICEGATE_MASTER"] = started.master
+            target["spark_conf"] = cluster.CONF
+        made = Machine(folder, target, **environ)
+        if is_served:
+            made.icegate("server", "start")
+        try:
+            yield made
+        finally:
+            if is_served:
+                made.icegate("server", "stop")
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield None
