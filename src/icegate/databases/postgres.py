@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from icegate.settings import Lake
 
 SCHEMES = ("postgresql", "postgres")
-PORT = 5432
 # What both drivers, Spark's and Python's, understand in the same way.
 OPTIONS = {"sslmode", "sslrootcert", "options"}
 CONNECT_TIMEOUT_S = 10
@@ -77,7 +76,7 @@ class Postgres:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         url = urlsplit(check_uri(str(lake.catalog_uri)))
-        self._place = f"{url.hostname}:{url.port or PORT}{url.path}"
+        self._place = f"{url.netloc.rpartition('@')[2]}{url.path}"
         self._user, self._options = url.username and unquote(url.username), url.query
         secret = lake.catalog_password
         self._password = secret.get_secret_value() if secret else None
@@ -123,8 +122,6 @@ class Postgres:
     def connected(self, mode: str) -> Iterator[Run]:
         """Yield a function that runs a statement and returns its rows."""
         with self.explained(), closing(self.connect()) as db:
-            db.read_only = mode == "ro"
-
             def run(statement: str, *values: str | None) -> Sequence[Any]:
                 cursor = db.execute(statement.replace("?", "%s"), values)
                 return cursor.fetchall() if cursor.description else []
