@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def new_catalog(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
 ) -> Iterator[Callable[[], dict[str, Any]]]:
     """What makes a catalog, and returns what a ``Lake`` has to know of it."""
     if request.config.getoption("--catalog") == "sqlite":
@@ -53,7 +53,7 @@ def new_catalog(
         return
     from targets.postgres_server import running
 
-    with running(tmp_path_factory.mktemp("postgres") / "server") as server:
+    with running() as server:
         yield lambda: server.catalog(f"lake_{uuid.uuid4().hex[:10]}")
 
 

@@ -153,7 +153,7 @@ def main() -> None:
         BROKEN.update(sabotaged(given.sabotage))
     folder = Path(tempfile.mkdtemp(prefix="icegate-torture-"))
     print(f"seed {given.seed}, in {folder}", flush=True)
-    with server(folder / "postgres") if given.catalog == "postgres" else nullcontext({}) as known:
+    with server() if given.catalog == "postgres" else nullcontext({}) as known:
         ENV.update(known)
         torture = Torture(given, folder)
         torture.run()

@@ -19,12 +19,12 @@ SERVER, PASSWORD = "TORTURE_POSTGRES", "TORTURE_PASSWORD"
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[dict[str, str]]:
+def server() -> Iterator[dict[str, str]]:
     """Run a PostgreSQL for the catalogs of all lakes; yield what processes have to know of it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
     from targets import postgres_server
 
-    with postgres_server.running(folder) as running:
+    with postgres_server.running() as running:
         known = {SERVER: running.uri(), PASSWORD: postgres_server.PASSWORD}
         os.environ |= known
         yield known

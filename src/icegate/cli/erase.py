@@ -39,7 +39,10 @@ def erase(
     manifest = read_manifest(at.project, "which columns say whose a row is")
     whom = Subject.of(subject, Known(manifest).kinds)
     say = (lambda line: None) if at.as_json else _say
-    erasure = Erasure(at.lake, at.project, manifest, whom, at.target, drop or [], say)
+    # The cores of a cluster are its warm server's, where there is one.
+    is_served = at.keys.get("method") == "connect"
+    lake = at.lake.model_copy(update={"master": None}) if is_served else at.lake
+    erasure = Erasure(lake, at.project, manifest, whom, at.target, drop or [], say)
     if not yes:
         return _told(erasure, erasure.look())
     return _done(erasure, reference)

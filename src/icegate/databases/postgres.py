@@ -122,6 +122,7 @@ class Postgres:
     def connected(self, mode: str) -> Iterator[Run]:
         """Yield a function that runs a statement and returns its rows."""
         with self.explained(), closing(self.connect()) as db:
+
             def run(statement: str, *values: str | None) -> Sequence[Any]:
                 cursor = db.execute(statement.replace("?", "%s"), values)
                 return cursor.fetchall() if cursor.description else []

@@ -160,11 +160,11 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
     is_served = "connect" in name
     starts: list[Callable[[], Any]] = []
     if name.startswith("postgres"):
-        starts.append(lambda: postgres_server.running(folder / "server"))
+        starts.append(postgres_server.running)
     if "cluster" in name:
         starts.append(lambda: cluster.running(folder / "cluster"))
     if not starts:
-        starts.append(lambda: _nothing())
+        starts.append(_nothing)
     with starts[0]() as started:
         if isinstance(started, postgres_server.PostgresServer):
             target["warehouse"] = str(folder / "a warehouse")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 from streams.certificates import make_certificates
@@ -90,16 +91,18 @@ class PostgresServer:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[PostgresServer]:
-    """Make a server in ``folder``, and end it."""
+def running() -> Iterator[PostgresServer]:
+    """Make a server in a folder of its own, since pytest's are closed to other users; end it."""
+    with TemporaryDirectory(prefix="icegate-postgres-") as folder, _running(Path(folder)) as server:
+        yield server
+
+
+@contextmanager
+def _running(folder: Path) -> Iterator[PostgresServer]:
     found = binaries()
     assert found is not None
-    folder.mkdir(parents=True)
     if os.geteuid() == 0:
         shutil.chown(folder, SPARE)
-        for above in folder.parents:  # pytest's folders are closed to other users
-            if not above.stat().st_mode & 0o001:
-                above.chmod(above.stat().st_mode | 0o011)
     secret = folder / "password"
     secret.write_text(PASSWORD)
     secret.chmod(0o644)

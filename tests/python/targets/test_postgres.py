@@ -38,8 +38,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    with running(tmp_path_factory.mktemp("postgres") / "server") as started:
+def server() -> Iterator[PostgresServer]:
+    with running() as started:
         yield started
 
 
@@ -368,7 +368,7 @@ def test_spark_and_light_readers_share_tables_and_views(project: DbtProject) -> 
 def test_a_server_that_goes_away_and_comes_back(
     project: DbtProject, tmp_path: Path, machine: Callable[[str], Lake]
 ) -> None:
-    with running(tmp_path / "server") as server:
+    with running() as server:
         lake = Lake(**{**project.lake.model_dump(), **server.catalog("lake")})
         own = DbtProject(tmp_path / "its project", lake, start_session(lake), gate=True)
         own.write("models/m.sql", MODEL)
@@ -386,7 +386,7 @@ def test_a_server_that_goes_away_and_comes_back(
 
 
 def test_over_tls_with_a_trusted_certificate_alone(project: DbtProject, tmp_path: Path) -> None:
-    with running(tmp_path / "server") as server:
+    with running() as server:
         keys = server.catalog("lake")
         authority = server.use_tls()
         trusting = f"{keys['catalog_uri']}?sslmode=verify-full&sslrootcert={authority}"

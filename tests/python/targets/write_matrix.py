@@ -25,6 +25,20 @@ def cells(results: Path) -> dict[tuple[str, str], str]:
     return found
 
 
+def written(page: str) -> dict[tuple[str, str], str]:
+    """Return the cells that a page has."""
+    lines = page.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    if len(rows) < 2:
+        return {}
+    (_, *targets), _, *others = rows
+    return {
+        (name, target): sign
+        for name, *signs in others
+        for target, sign in zip(targets, signs, strict=True)
+    }
+
+
 def table(found: dict[tuple[str, str], str]) -> str:
     """Return the matrix as Markdown."""
     rows, targets = ([*dict.fromkeys(names)] for names in zip(*found, strict=True))
@@ -36,11 +50,9 @@ def table(found: dict[tuple[str, str], str]) -> str:
 
 
 def main(results: Path, page: Path) -> None:
-    """Put the matrix of a run in the place of the one before, if the run has one."""
-    found = cells(results)
-    if not found:
-        return
+    """Put what a run found in the matrix; cells that it didn't try stay."""
     text = page.read_text()
+    found = {**written(text), **cells(results)}
     between = re.compile(f"{BEGIN}.*?{END}", re.DOTALL)
     page.write_text(between.sub(f"{BEGIN}\n{table(found)}\n{END}", text))
 
