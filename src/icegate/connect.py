@@ -117,11 +117,11 @@ def _channel_builder(endpoint: Endpoint) -> Any:
 
 
 def _conf(lake: Lake, endpoint: Endpoint) -> dict[str, str]:
-    from icegate.spark_conf import secret_conf, session_conf
+    from icegate.spark_conf import database_conf, session_conf
 
     conf = session_conf(lake)
     if endpoint.local:
-        conf |= secret_conf(lake)
+        conf |= database_conf(lake)
     else:  # its cores aren't this machine's
         if "spark.sql.shuffle.partitions" not in lake.spark_conf:
             conf.pop("spark.sql.shuffle.partitions", None)

@@ -22,7 +22,7 @@ from icegate.hash_key import remember
 from icegate.java import find_java, leave_submitted
 from icegate.locks import alone
 from icegate.settings import Lake
-from icegate.spark_conf import catalog_conf, found_jars, secret_conf, session_conf, start_conf
+from icegate.spark_conf import catalog_conf, database_conf, found_jars, session_conf, start_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def _open_embedded(lake: Lake) -> SparkSession:
 
     early = _early.pop(_key(lake, None), None)
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    conf = secret_conf(lake)
+    conf = database_conf(lake)
     if early is not None and _is_open(early):
         session = early
     elif running is None or not _is_open(running):

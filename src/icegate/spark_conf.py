@@ -82,10 +82,14 @@ def catalog_conf(lake: Lake) -> dict[str, str]:
     }
 
 
-def secret_conf(lake: Lake) -> dict[str, str]:
-    """Return what only a running session is told: a start's arguments are there for all to see."""
-    secrets = database_of(lake).secrets()
-    return {f"spark.sql.catalog.{lake.catalog}.{key}": value for key, value in secrets.items()}
+def database_conf(lake: Lake) -> dict[str, str]:
+    """Return where a session finds the catalog's rows, with the password.
+
+    That only a running session is told: what a start is given is there for all to see.
+    """
+    database, catalog = database_of(lake), f"spark.sql.catalog.{lake.catalog}"
+    place = database.conf() if lake.has_own_catalog else {}
+    return {f"{catalog}.{key}": value for key, value in {**place, **database.secrets()}.items()}
 
 
 def session_conf(lake: Lake) -> dict[str, str]:

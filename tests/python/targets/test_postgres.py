@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import yaml
 from conftest import DbtProject, make_home
 from released import add, end, ids, make, two_releases
 from streams.certificates import make_certificates
@@ -29,6 +30,7 @@ from icegate.gate.store import Moved, dropped, move, read_tables
 from icegate.locks import held_alone
 from icegate.session import start_session
 from icegate.settings import Lake, lake_from_target, load_target
+from targets.machine import machine as small_project
 from targets.postgres_server import PASSWORD, USER, PostgresServer, binaries, running
 
 pytestmark = [
@@ -402,6 +404,21 @@ def test_over_tls_with_a_trusted_certificate_alone(project: DbtProject, tmp_path
         without = f"{keys['catalog_uri']}?sslmode=disable"
         with pytest.raises(CatalogError, match="no encryption"):
             list_relations(lake.model_copy(update={"catalog_uri": without}))
+
+
+@pytest.mark.long
+@pytest.mark.targets
+def test_a_server_that_was_started_with_another_catalog(tmp_path: Path) -> None:
+    with running() as server, small_project("connect", tmp_path) as at:
+        at.environ["SECRET"] = PASSWORD
+        profiles = yaml.safe_load((at.folder / "profiles.yml").read_text())
+        keys = {"catalog_uri": server.make("lake"), "catalog_password": "{{ env_var('SECRET') }}"}
+        profiles["shop"]["outputs"]["t"] |= keys
+        at.write("profiles.yml", yaml.safe_dump(profiles))
+        at.dbt("build", "--select", "landed", "orders")
+        built = {entry.full_name for entry in list_relations(at.lake)}
+        assert {"main.landed", "main.orders"} <= built and len(at.rows("orders")) == 2
+        assert "catalog_uri" in at.icegate("server", "start")
 
 
 SECRET = "hunter2-1f6d"

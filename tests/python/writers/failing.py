@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from icegate.settings import Lake
-from icegate.spark_conf import catalog_conf, secret_conf
+from icegate.spark_conf import catalog_conf, database_conf
 
 SOURCE = Path(__file__).with_name("FailingCatalog.java")
 NAME = "icegate.tests.FailingCatalog"
@@ -30,7 +30,7 @@ def failing_session(spark: Any, lake: Lake) -> Any:
         compiler.cook(SOURCE.read_text())
         _classes.append(compiler.getClassLoader())
     session = spark.newSession()
-    found = {**catalog_conf(lake), **secret_conf(lake)}
+    found = {**catalog_conf(lake), **database_conf(lake)}
     conf = {key.partition(own)[2]: value for key, value in found.items() if key.startswith(own)}
     for key, value in {**conf, "catalog-impl": NAME}.items():
         if key == "type":  # of a catalog of Iceberg's own
