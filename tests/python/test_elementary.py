@@ -106,7 +106,9 @@ class Checkout:
 
     def dbt(self, *args: str) -> DbtRun:
         from dbt.cli.main import dbtRunner
+        from dbt.deprecations import reset_deprecations
 
+        reset_deprecations()  # dbt counts those of all runs of a process
         where = ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
         logs = ["--log-path", str(self.home / "logs"), "--quiet"]
         return DbtRun(dbtRunner().invoke([*args, *where, *logs]))

@@ -25,8 +25,8 @@ from icegate.gate.refs import MAIN, Metadata
 from icegate.gate.releases import Edits, apply, event
 from icegate.gate.store import StoredTable, edit, move, read_tables
 from icegate.history.past import told_up_to
-from icegate.history.steps import GOES_ON, Bookmark
 from icegate.history.steps import TAG as HISTORY
+from icegate.history.steps import Bookmark, going_on
 from icegate.maintenance.action import quoted
 from icegate.settings import Lake
 from icegate.tables.metadata import columns
@@ -141,8 +141,7 @@ class Work:
         for history, source in histories.items():
             since, head = self.told_up_to(history), refs.head(self._read(source).metadata)
             if since is not None and head is not None and head != since.snapshot_id:
-                own = {GOES_ON: f"{since.snapshot_id} {head}"}
-                edit(self.lake, history, partial(refs.with_properties, added=own))
+                edit(self.lake, history, partial(going_on, mark=since, looked_up_to=head))
                 tag = f"{HISTORY}{history}"
                 edit(self.lake, source, partial(refs.keep, tag=tag, snapshot_id=head))
 

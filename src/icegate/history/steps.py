@@ -12,8 +12,9 @@ from icegate.gate.refs import Metadata
 from icegate.tables.metadata import ancestry, is_known_until_next, moment
 
 TAG = "history_"  # how the tags begin that keep what a history goes on from
-# A property of a history, pairs of snapshots: its rows tell up to the first, and the second stands
-# for it. Nothing changed between them, or an erasure took the first one away.
+# A property of a history, pairs of bookmark and snapshot: its rows tell up to the first, and the
+# second stands for it. Nothing changed between them, or an erasure took the first one away. A
+# rollback brings a snapshot back, which is another bookmark.
 GOES_ON = "icegate.history-goes-on"
 KEPT_PAIRS = 4  # what builds that wait or were rejected looked at has some, too
 ERROR, BRIDGE = GAPS = ("error", "bridge")
@@ -78,11 +79,13 @@ def to_head(metadata: Metadata, since: Bookmark | None) -> list[Step]:
 def going_on(history: Metadata, mark: Bookmark, looked_up_to: int) -> Metadata:
     """Return the metadata of a history that has looked up to a version and found no more rows."""
     properties = history.get("properties") or {}
-    told, pair = _pairs(history), (str(mark.snapshot_id), str(looked_up_to))
-    if pair[0] == pair[1] or pair in told:
+    told = _pairs(history)
+    known = [now for since, now in told if since == mark]
+    if (known or [mark.snapshot_id])[-1] == looked_up_to:
         return history
-    kept = [*told, pair][-KEPT_PAIRS:]
-    return {**history, "properties": {**properties, GOES_ON: " ".join(map(" ".join, kept))}}
+    pairs = [*told, (mark, looked_up_to)][-KEPT_PAIRS:]
+    text = " ".join(f"{since.snapshot_id}@{since.at} {now}" for since, now in pairs)
+    return {**history, "properties": {**properties, GOES_ON: text}}
 
 
 def goes_on(history: Metadata, mark: Bookmark, source: Metadata) -> Bookmark:
@@ -90,15 +93,18 @@ def goes_on(history: Metadata, mark: Bookmark, source: Metadata) -> Bookmark:
 
     A version that readers of the source never had counts for nothing: its build was rejected.
     """
-    log = {str(entry["snapshot-id"]) for entry in source.get("snapshot-log") or []}
-    log.add(str(refs.head(source)))
-    later = [now for since, now in _pairs(history) if since == str(mark.snapshot_id) and now in log]
-    return mark._replace(snapshot_id=int(later[-1])) if later else mark
+    log = {entry["snapshot-id"] for entry in source.get("snapshot-log") or []}
+    log.add(refs.head(source))
+    later = [now for since, now in _pairs(history) if since == mark and now in log]
+    return mark._replace(snapshot_id=later[-1]) if later else mark
 
 
-def _pairs(history: Metadata) -> list[tuple[str, str]]:
+def _pairs(history: Metadata) -> list[tuple[Bookmark, int]]:
     words = (history.get("properties") or {}).get(GOES_ON, "").split()
-    return [*zip(words[::2], words[1::2], strict=False)]
+    return [
+        (Bookmark(*map(int, since.split("@"))), int(now))
+        for since, now in zip(words[::2], words[1::2], strict=False)
+    ]
 
 
 def _entries(metadata: Metadata, branch: str) -> list[_Entry]:

@@ -68,12 +68,13 @@ def test_builds_that_wait_are_in_the_way(shop: Shop) -> None:
     shop.build()
     shop.project.model("people", "select customer_id, 1 as n from {{ ref('raw_customers') }}")
     wrong = {"data_tests": ["not_null"]}
+    allowed = {"accepted_values": {"arguments": {"values": ["2"]}}}
     shop.mark(
         raw_customers=CUSTOMER,
         customers={**CUSTOMER, "note": wrong},
         orders={**ORDER, **CUSTOMER},
         raw_orders={**ORDER, **CUSTOMER},
-        people={**CUSTOMER, "n": {"data_tests": [{"accepted_values": {"values": ["2"]}}]}},
+        people={**CUSTOMER, "n": {"data_tests": [allowed]}},
     )
     shop.land("2026-01-02", customers(KEY), [])
     assert not shop.project.dbt("build").ok

@@ -192,6 +192,26 @@ def test_versions_without_a_change_may_expire_once_they_were_looked_at(shop: Sho
     assert shop.rows("id, p, is_current") == [(1, "a", False), (1, "b", True), (2, "a", True)]
 
 
+def test_a_rollback_to_before_versions_without_a_change_ends_what_came_after(shop: Shop) -> None:
+    shop.make("id int, p string")
+    shop.sql("insert into {t} values (1, 'a')")
+    first = shop.metadata["current-snapshot-id"]
+    shop.sql("delete from {t} where id < 0")
+    shop.run()
+    shop.sql("insert into {t} values (2, 'a')")
+    shop.run()
+    shop.sql(f"call lake.system.set_current_snapshot('{shop.table}', {first})")
+    shop.run()
+    shop.sql("insert into {t} values (3, 'a')")
+    shop.run()
+    told = shop.rows("id, change, is_current, is_deleted")
+    assert told == [
+        (1, "insert", True, False),
+        (2, "insert", False, True),
+        (3, "insert", True, False),
+    ]
+
+
 def test_a_table_with_a_longer_past_says_what_it_knows(shop: Shop) -> None:
     shop.make("id int, p string")
     shop.sql("insert into {t} values (1, 'a')", "insert into {t} values (2, 'a')")

@@ -14,6 +14,8 @@ def test_where_a_history_goes_on_is_a_version_that_readers_had() -> None:
         history = going_on(history, mark, looked_up_to)
     assert goes_on(history, mark, source) == Bookmark(3, 7)
     assert going_on(history, mark, 4) is history
+    back = Bookmark(2, 8)  # by a rollback, after which other versions came
+    assert goes_on(history, back, source) == back
     history = going_on(history, mark, 5)
     assert goes_on(history, mark, source) == Bookmark(5, 7)
     assert goes_on(history, Bookmark(1, 7), source) == Bookmark(1, 7)
