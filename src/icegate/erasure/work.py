@@ -26,7 +26,7 @@ from icegate.gate.releases import Edits, apply, event
 from icegate.gate.store import StoredTable, edit, move, read_tables
 from icegate.history.past import told_up_to
 from icegate.history.steps import TAG as HISTORY
-from icegate.history.steps import Bookmark, going_on
+from icegate.history.steps import Bookmark, going_on, looked_at
 from icegate.maintenance.action import quoted
 from icegate.settings import Lake
 from icegate.tables.metadata import columns
@@ -139,9 +139,11 @@ class Work:
         They had read all that was before, and nothing else has changed.
         """
         for history, source in histories.items():
-            since, head = self.told_up_to(history), refs.head(self._read(source).metadata)
+            since, now = self.told_up_to(history), self._read(source).metadata
+            head = refs.head(now)
             if since is not None and head is not None and head != since.snapshot_id:
-                edit(self.lake, history, partial(going_on, mark=since, looked_up_to=head))
+                looked = looked_at(since, head, now)
+                edit(self.lake, history, partial(going_on, mark=since, looked=looked))
                 tag = f"{HISTORY}{history}"
                 edit(self.lake, source, partial(refs.keep, tag=tag, snapshot_id=head))
 

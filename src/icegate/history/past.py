@@ -19,6 +19,7 @@ from icegate.history.steps import (
     Step,
     goes_on,
     going_on,
+    looked_at,
     steps,
     to_head,
 )
@@ -86,7 +87,7 @@ class Past:
         self.table, self.target = table, target
         self.told = ""
         self.mark: Bookmark | None = None  # of the rows, before
-        self._looked_up_to: int | None = None  # of the source
+        self._looked_up_to: tuple[int, Metadata] | None = None  # of the source
         self._kinds: tuple[dict[str, str], dict[str, str]] = {}, {}
 
     def begin(self, is_new: bool) -> list[Part]:
@@ -123,12 +124,15 @@ class Past:
                 found = steps(name, stored.metadata, branch, since, gap)
                 yield name, stored.metadata, found
                 since = Bookmark(found[-1].new, found[-1].at) if found else since
-            self._looked_up_to = refs.head(metadata)
+            self._look(refs.head(metadata), {})
             yield sql, metadata, to_head(metadata, since)
             return
         on_branch = refs.head(metadata, branch) if branch else None
-        self._looked_up_to = on_branch or refs.head(metadata)
+        self._look(on_branch or refs.head(metadata), metadata)
         yield sql, metadata, steps(name, metadata, branch, since, gap)
+
+    def _look(self, snapshot_id: int | None, source: Metadata) -> None:
+        self._looked_up_to = (snapshot_id, source) if snapshot_id is not None else None
 
     def _parts(self, table: str, metadata: Metadata, found: list[Step]) -> Iterator[Part]:
         for at in range(0, len(found), MOST_STEPS):
@@ -160,7 +164,8 @@ class Past:
         if mark is None:
             return
         if looked is not None and self._lake is not None:
-            edit(self._lake, self.table, lambda old: going_on(old, mark, looked))
+            up_to = looked_at(mark, *looked)
+            edit(self._lake, self.table, lambda old: going_on(old, mark, up_to))
         if is_final or mark == self.mark:
             self._keep(self._bookmark(mark))
 

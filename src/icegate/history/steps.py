@@ -13,18 +13,23 @@ from icegate.tables.metadata import ancestry, is_known_until_next, moment
 
 TAG = "history_"  # how the tags begin that keep what a history goes on from
 # A property of a history, pairs of bookmark and snapshot: its rows tell up to the first, and the
-# second stands for it. Nothing changed between them, or an erasure took the first one away. A
-# rollback brings a snapshot back, which is another bookmark.
+# second, with when it was logged, stands for it: nothing changed between them, an erasure took the
+# first one away, or it is the first one itself.
 GOES_ON = "icegate.history-goes-on"
 KEPT_PAIRS = 4  # what builds that wait or were rejected looked at has some, too
 ERROR, BRIDGE = GAPS = ("error", "bridge")
 
 
 class Bookmark(NamedTuple):
-    """The version up to which a history is told, and its time in µs since 1970."""
+    """The version up to which a history is told, and its time in µs since 1970.
+
+    ``logged_ms`` is when readers had it, by the table's log, in ms since 1970; 0 where that isn't
+    known. A rollback brings a version back, which is logged again.
+    """
 
     snapshot_id: int
     at: int
+    logged_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,8 @@ def steps(
     if since is None:
         if not entries:
             return []
-        first = refs.snapshot(metadata, entries[0].snapshot_id) or {}
-        at, whole = first["timestamp-ms"] * 1000, first.get("parent-snapshot-id") is None
-        begin = Step(None, entries[0].snapshot_id, at, whole)
-        return [begin, *_steps(metadata, Bookmark(begin.new, at), entries[1:])]
+        begin = _begin(metadata, entries)
+        return [begin, *_steps(metadata, Bookmark(begin.new, begin.at), entries[1:])]
     return [*_steps(metadata, since, _after(table, metadata, entries, branch, since, gap))]
 
 
@@ -76,15 +79,22 @@ def to_head(metadata: Metadata, since: Bookmark | None) -> list[Step]:
     return [*_steps(metadata, since, [_Entry(head, at_ms)])]
 
 
-def going_on(history: Metadata, mark: Bookmark, looked_up_to: int) -> Metadata:
+def looked_at(mark: Bookmark, snapshot_id: int, source: Metadata) -> Bookmark:
+    """Return the bookmark of a version that was looked at, of the source or of a build's branch."""
+    log = source.get("snapshot-log") or [{}]
+    is_logged = refs.head(source) == snapshot_id == log[-1].get("snapshot-id")
+    return Bookmark(snapshot_id, mark.at, log[-1]["timestamp-ms"] if is_logged else 0)
+
+
+def going_on(history: Metadata, mark: Bookmark, looked: Bookmark) -> Metadata:
     """Return the metadata of a history that has looked up to a version and found no more rows."""
     properties = history.get("properties") or {}
     told = _pairs(history)
     known = [now for since, now in told if since == mark]
-    if (known or [mark.snapshot_id])[-1] == looked_up_to:
+    if (known or [mark])[-1] == looked:
         return history
-    pairs = [*told, (mark, looked_up_to)][-KEPT_PAIRS:]
-    text = " ".join(f"{since.snapshot_id}@{since.at} {now}" for since, now in pairs)
+    pairs = [*told, (mark, looked)][-KEPT_PAIRS:]
+    text = " ".join(f"{m.snapshot_id}@{m.at} {at.snapshot_id}@{at.logged_ms}" for m, at in pairs)
     return {**history, "properties": {**properties, GOES_ON: text}}
 
 
@@ -95,16 +105,30 @@ def goes_on(history: Metadata, mark: Bookmark, source: Metadata) -> Bookmark:
     """
     log = {entry["snapshot-id"] for entry in source.get("snapshot-log") or []}
     log.add(refs.head(source))
-    later = [now for since, now in _pairs(history) if since == mark and now in log]
-    return mark._replace(snapshot_id=later[-1]) if later else mark
+    told = [now for since, now in _pairs(history) if since == mark]
+    return [mark, *(now for now in told if now.logged_ms or now.snapshot_id in log)][-1]
 
 
-def _pairs(history: Metadata) -> list[tuple[Bookmark, int]]:
+def _pairs(history: Metadata) -> list[tuple[Bookmark, Bookmark]]:
     words = (history.get("properties") or {}).get(GOES_ON, "").split()
+    numbers = [[int(number) for number in word.split("@")] for word in words]
     return [
-        (Bookmark(*map(int, since.split("@"))), int(now))
-        for since, now in zip(words[::2], words[1::2], strict=False)
+        (Bookmark(*mark), Bookmark(now[0], mark[1], now[1]))
+        for mark, now in zip(numbers[::2], numbers[1::2], strict=False)
     ]
+
+
+def _begin(metadata: Metadata, entries: Sequence[_Entry]) -> Step:
+    """Return the first step: all rows of the oldest version that is known."""
+    id, logged_ms = entries[0]
+    first = refs.snapshot(metadata, id) or {}
+    number, at_ms = first.get("sequence-number", 0), first["timestamp-ms"]
+    later = (refs.snapshot(metadata, entries[1].snapshot_id) or {}) if len(entries) > 1 else {}
+    after = later.get("sequence-number", metadata.get("last-sequence-number", 0))
+    # Logged later than committed: it was published, or came back after versions that expired.
+    came_back = logged_ms > at_ms and after > number + 1
+    at_ms, has_parent = logged_ms if came_back else at_ms, first.get("parent-snapshot-id")
+    return Step(None, id, at_ms * 1000, has_parent is None and not came_back)
 
 
 def _entries(metadata: Metadata, branch: str) -> list[_Entry]:
@@ -138,10 +162,13 @@ def _after(
 ) -> Sequence[_Entry]:
     """Return the versions that came after a bookmark."""
     places = [n for n, entry in enumerate(entries) if entry.snapshot_id == since.snapshot_id]
+    if since.logged_ms:
+        places = [n for n in places if entries[n].logged_ms == since.logged_ms]
     later = [n for n in places if entries[n].logged_ms * 1000 + 999 >= since.at]
     if places:
         return entries[(later[0] if later else places[-1]) + 1 :]
-    if branch and entries and _is_before(metadata, since.snapshot_id, entries[-1].snapshot_id):
+    is_on_branch = branch and entries and not since.logged_ms
+    if is_on_branch and _is_before(metadata, since.snapshot_id, entries[-1].snapshot_id):
         return entries[-1:]  # an earlier attempt of this build wrote that version
     is_kept = refs.snapshot(metadata, since.snapshot_id) is not None
     if gap == BRIDGE and is_kept:
@@ -162,7 +189,7 @@ def _is_before(metadata: Metadata, snapshot_id: int, head: int) -> bool:
 
 
 def _steps(metadata: Metadata, since: Bookmark, entries: Iterable[_Entry]) -> Iterable[Step]:
-    old, at = since
+    old, at, _ = since
     committed = (refs.snapshot(metadata, old) or {}).get("timestamp-ms", at // 1000)
     for entry in entries:
         snapshot = refs.snapshot(metadata, entry.snapshot_id) or {}
@@ -171,6 +198,6 @@ def _steps(metadata: Metadata, since: Bookmark, entries: Iterable[_Entry]) -> It
         committed = snapshot["timestamp-ms"]
         at = max(at + 1, (entry.logged_ms if is_back else committed) * 1000)
         moved = snapshot.get("summary", {}).get("operation") == "replace"
-        if not (moved and snapshot.get("parent-snapshot-id") == old):
+        if entry.snapshot_id != old and not (moved and snapshot.get("parent-snapshot-id") == old):
             yield Step(old, entry.snapshot_id, at)
         old = entry.snapshot_id

@@ -212,6 +212,24 @@ def test_a_rollback_to_before_versions_without_a_change_ends_what_came_after(sho
     ]
 
 
+def test_a_version_that_came_and_went_by_a_rollback_is_a_gap(shop: Shop) -> None:
+    shop.make("id int, p string")
+    shop.sql("insert into {t} values (1, 'a')")
+    first = shop.metadata["current-snapshot-id"]
+    shop.run()
+    shop.sql("insert into {t} values (2, 'a')")
+    shop.sql(f"call lake.system.set_current_snapshot('{shop.table}', {first})")
+    shop.sql("insert into {t} values (3, 'a')")
+    shop.sql(
+        f"call lake.system.expire_snapshots(table => '{shop.table}',"
+        " older_than => timestamp '2100-01-01', retain_last => 5)"
+    )
+    before = shop.rows("*")
+    run = shop.project.dbt("run", "--select", "past")
+    assert not run.ok and "has a gap" in run.text
+    assert shop.rows("*") == before
+
+
 def test_a_table_with_a_longer_past_says_what_it_knows(shop: Shop) -> None:
     shop.make("id int, p string")
     shop.sql("insert into {t} values (1, 'a')", "insert into {t} values (2, 'a')")
