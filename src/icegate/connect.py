@@ -15,6 +15,8 @@ from icegate.settings import Lake
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from icegate.server import Server
+
 CONNECT_PORT = 15002
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # What a start joins with more of its own: Spark's options for Java, the jars, Connect itself.
@@ -43,13 +45,15 @@ def open_connect(lake: Lake, endpoint: Endpoint) -> SparkSession:
     """Return a new session on the server at ``endpoint``, with the target's own settings."""
     from pyspark.sql.connect.session import SparkSession
 
+    from icegate.spark_conf import served_conf
+
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     session = SparkSession(connection=_channel_builder(endpoint))
     session.client.set_retry_policies([_patience()])
     if endpoint.local:  # no network that could break: a statement needn't outlive its connection
         session.client.disable_reattachable_execute()
     SparkSession._set_default_and_active_session(session)
-    _apply(session, _conf(lake, endpoint))
+    _apply(session, served_conf(lake, endpoint.catalog, is_local=endpoint.local))
     # Without it the server keeps temporary views, and what runs, for an hour.
     atexit.register(release, session)
     return session  # type: ignore[return-value]
@@ -116,20 +120,6 @@ def _channel_builder(endpoint: Endpoint) -> Any:
     return IcegateChannelBuilder(params={"user_agent": "icegate"})
 
 
-def _conf(lake: Lake, endpoint: Endpoint) -> dict[str, str]:
-    from icegate.spark_conf import database_conf, session_conf
-
-    conf = session_conf(lake)
-    if endpoint.local:
-        conf |= database_conf(lake)
-    else:  # its cores aren't this machine's
-        if "spark.sql.shuffle.partitions" not in lake.spark_conf:
-            conf.pop("spark.sql.shuffle.partitions", None)
-        if endpoint.catalog:
-            conf["spark.sql.defaultCatalog"] = endpoint.catalog
-    return conf
-
-
 def _apply(session: Any, conf: dict[str, str]) -> None:
     """Set what the server doesn't have yet; what only its start can set must be there."""
     has = session.conf.getAll
@@ -185,13 +175,31 @@ def server_keys(target: Mapping[str, Any]) -> dict[str, Any]:
 
 def local_endpoint(lake: Lake) -> Endpoint:
     """Return the endpoint of the running server of this home; raise ``ServerError`` without one."""
+    server = _local_server(lake, "Connect", "icegate server start")
+    return Endpoint("127.0.0.1", server.port, server.token, local=True)
+
+
+def thrift_port(lake: Lake) -> int:
+    """Return where the server of this home answers Thrift; raise ``ServerError`` if nowhere."""
+    start = "icegate server start --thrift"
+    server = _local_server(lake, "Thrift", start)
+    if server.thrift_port is None:
+        raise ServerError(
+            "cannot reach the Spark Thrift server",
+            why="the server of this home answers Connect only",
+            fix=f"start it anew: `icegate server stop`, then `{start}`",
+        )
+    return server.thrift_port
+
+
+def _local_server(lake: Lake, what: str, start: str) -> Server:
     from icegate.server import find_server
 
     server = find_server(lake)
     if server is None:
         raise ServerError(
-            "cannot reach the Spark Connect server",
+            f"cannot reach the Spark {what} server",
             why=f"the target names no `host`, and no server runs in {lake.home}",
-            fix="start one: `icegate server start`",
+            fix=f"start one: `{start}`",
         )
-    return Endpoint("127.0.0.1", server.port, server.token, local=True)
+    return server

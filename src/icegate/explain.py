@@ -65,6 +65,12 @@ CAUSES = (
         "either came through whole or not at all: run this again",
     ),
     Cause(
+        r"\[THRIFT_GONE\]|Invalid SessionHandle",
+        "the Spark Thrift server is gone, or can't be reached",
+        "`icegate server status` says whether the one of this home runs, `icegate server start "
+        "--thrift` starts it. A write either came through whole or not at all: run this again",
+    ),
+    Cause(
         r"\[OPERATION_CANCELED\]|cancelled (as )?part of cancelAllJobs|cancelled because",
         "the statement was cancelled",
         "run this again; the table is as it was",
@@ -124,7 +130,7 @@ def _chain(error: BaseException) -> list[str]:
     """Collect the messages of a Python error, and of the Java error that it carries."""
     messages = [str(error)]
     # Of Spark Connect, where Java's error is text; its class names and causes are in the stack.
-    stack = getattr(error, "_stacktrace", None) or ""
+    stack = getattr(error, "_stacktrace", None) or getattr(error, "stack", None) or ""
     messages += re.findall(
         r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)\b.*)$", stack, re.MULTILINE
     )
@@ -137,7 +143,8 @@ def _chain(error: BaseException) -> list[str]:
 
 def _first_line(chain: list[str]) -> str:
     said = re.search(r'details = "(.+)"', chain[0])  # of gRPC, whose own error has no other cause
-    return said[1] if said else _without_stack(chain[-1]).replace(":\n- ", ": ").split("\n")[0]
+    telling = [text for text in chain if not re.fullmatch(r"[\w.$]+:?\s*", text)] or chain
+    return said[1] if said else _without_stack(telling[-1]).replace(":\n- ", ": ").split("\n")[0]
 
 
 def _without_stack(message: str) -> str:

@@ -42,6 +42,12 @@ def with_key(session: Any, sql: str) -> str:
     Raises ``ConfigError`` where there is no key.
     """
     if VIEW in sql:
+        if not hasattr(session, "createDataFrame"):
+            raise ConfigError(
+                "cannot compute keyed_hash",
+                why="its key may go to Spark in no SQL, and a Thrift server takes only that",
+                fix="name the Spark Connect server of the same application: `connect: sc://…`",
+            )
         with _lock:
             key = read(_homes.get(session))
             if _offered.get(session) != key:

@@ -9,7 +9,7 @@ import yaml
 
 from icegate.errors import PackagesError
 
-LAPTOP = ("local", "connect", "pr")  # targets that build this repository on one machine
+LAPTOP = ("local", "connect", "thrift", "pr")  # targets that build this repository on one machine
 SWITCH = "ICEGATE_STANDINS"
 LOCK = "package-lock.yml"
 

@@ -6,7 +6,6 @@ listens on this machine only.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import secrets
@@ -52,12 +51,17 @@ class Server:
     started_at: float  # seconds since 1970
     spark: str
     lake: dict[str, Any]
+    thrift_port: int | None = None
 
     def is_listening(self) -> bool:
-        """Tell whether its port takes connections."""
-        with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=2):
-            return True
-        return False
+        """Tell whether its ports take connections."""
+        ports = (self.port, *([self.thrift_port] if self.thrift_port else []))
+        try:
+            for port in ports:
+                socket.create_connection((HOST, port), timeout=2).close()
+        except OSError:
+            return False
+        return True
 
 
 def find_server(lake: Lake) -> Server | None:
@@ -69,9 +73,12 @@ def find_server(lake: Lake) -> Server | None:
     return server if processes.start_of(server.pid, APP.name) == server.began else None
 
 
-def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
+def start_server(
+    lake: Lake, port: int | None = None, *, thrift: bool = False, thrift_port: int | None = None
+) -> tuple[Server, bool]:
     """Return the server of ``lake`` that answers, and whether this call started it.
 
+    With ``thrift`` it answers Thrift, too, at a port of the system's choice unless one is given.
     Of two calls at once one starts it, and the other one waits for that.
     """
     with alone(FileLock(lake.home / "server.lock"), "start the Spark Connect server"):
@@ -83,10 +90,17 @@ def start_server(lake: Lake, port: int | None = None) -> tuple[Server, bool]:
                     why=f"the server of this home runs already, on port {server.port}",
                     fix="stop that one first: `icegate server stop`",
                 )
+            if (thrift and not server.thrift_port) or thrift_port not in (None, server.thrift_port):
+                at = f"on port {server.thrift_port}" if server.thrift_port else "at no port"
+                raise ConfigError(
+                    f"cannot start a Thrift server{f' on port {thrift_port}' * bool(thrift_port)}",
+                    why=f"the server of this home runs already, and answers Thrift {at}",
+                    fix="stop that one first: `icegate server stop`",
+                )
             return server, False
         if server is not None:
             processes.end(server.pid, APP.name, server.began, STOP_TIMEOUT_S)
-        return _start(lake, port), True
+        return _start(lake, free_port(port), free_port(thrift_port) if thrift else None), True
 
 
 def stop_server(lake: Lake) -> Server | None:
@@ -122,7 +136,7 @@ def differences(lake: Lake, server: Server) -> list[str]:
     ]
 
 
-def _start(lake: Lake, port: int | None) -> Server:
+def _start(lake: Lake, port: int, thrift_port: int | None) -> Server:
     from icegate.catalog import check_catalog
     from icegate.session import resolve_jars
 
@@ -130,13 +144,12 @@ def _start(lake: Lake, port: int | None) -> Server:
     _drop_checkpoints(lake)
     java = find_java(shims=lake.home)
     resolve_jars(lake)
-    port = free_port(port)
     token = secrets.token_urlsafe(32)
     conf_file = lake.home / "server.conf"
     write_private(conf_file, properties(server_conf(lake, port)))
     try:
-        process = launch(conf_file, log_file(lake), java.home, token)
-        server = _noted(lake, process.pid, port, token)
+        process = launch(conf_file, log_file(lake), java.home, token, thrift_port)
+        server = _noted(lake, process.pid, port, token, thrift_port)
         try:
             _wait(lake, server, process)
         except BaseException:
@@ -148,13 +161,14 @@ def _start(lake: Lake, port: int | None) -> Server:
     return server
 
 
-def _noted(lake: Lake, pid: int, port: int, token: str) -> Server:
+def _noted(lake: Lake, pid: int, port: int, token: str, thrift_port: int | None) -> Server:
     """Write the state file at once, so that a server whose start is cut short can be found."""
     import pyspark
 
     # Until the launcher has become Java its arguments have the same class in them.
     began = processes.start_of(pid, "") or ""
-    server = Server(pid, began, port, token, time.time(), pyspark.__version__, _launched_with(lake))
+    now, what = time.time(), _launched_with(lake)
+    server = Server(pid, began, port, token, now, pyspark.__version__, what, thrift_port)
     partial = lake.home / "server.json.partial"
     write_private(partial, json.dumps(asdict(server)))
     partial.replace(_state_file(lake))

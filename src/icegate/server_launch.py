@@ -38,14 +38,21 @@ def server_conf(lake: Lake, port: int) -> dict[str, str]:
     }
 
 
-def launch(conf_file: Path, log_file: Path, java: Path, token: str) -> subprocess.Popen[bytes]:
+def launch(
+    conf_file: Path, log_file: Path, java: Path, token: str, thrift_port: int | None = None
+) -> subprocess.Popen[bytes]:
     """Start Spark with a properties file, which may be deleted once the server listens."""
     import pyspark
 
     from icegate.session import CONF_DIR
 
     home = Path(pyspark.__file__).parent
-    dropped = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "PYSPARK_SUBMIT_ARGS")
+    dropped = (
+        "SPARK_REMOTE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "PYSPARK_SUBMIT_ARGS",
+        "HIVE_SERVER2_THRIFT_PORT",
+    )
     environment = {
         "SPARK_CONF_DIR": str(CONF_DIR),
         **{key: value for key, value in os.environ.items() if key not in dropped},
@@ -54,6 +61,11 @@ def launch(conf_file: Path, log_file: Path, java: Path, token: str) -> subproces
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        **(
+            {"HIVE_SERVER2_THRIFT_BIND_HOST": HOST, "HIVE_SERVER2_THRIFT_PORT": str(thrift_port)}
+            if thrift_port
+            else {}
+        ),
     }
     command = [str(home / "bin" / "spark-submit"), "--properties-file", str(conf_file)]
     write_private(log_file, "")

@@ -99,3 +99,16 @@ def session_conf(lake: Lake) -> dict[str, str]:
         cores = lake.cores or os.cpu_count() or 1
         conf["spark.sql.shuffle.partitions"] = str(4 * cores)
     return {**conf, **lake.spark_conf}
+
+
+def served_conf(lake: Lake, catalog: str | None, *, is_local: bool) -> dict[str, str]:
+    """Return what a session on a server is set to: the one of this home, or another.
+
+    Another one may have a default ``catalog`` of its own, and its cores aren't this machine's.
+    """
+    conf = session_conf(lake)
+    if is_local:
+        return conf | database_conf(lake)
+    if "spark.sql.shuffle.partitions" not in lake.spark_conf:
+        conf.pop("spark.sql.shuffle.partitions", None)
+    return conf | ({"spark.sql.defaultCatalog": catalog} if catalog else {})

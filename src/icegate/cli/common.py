@@ -95,12 +95,13 @@ class Opened:
         from icegate.settings import lake_from_target
 
         method = self.keys.get("method", "session")
-        local = method == "session" or (method == "connect" and not self.keys.get("host"))
+        is_served = method in ("connect", "thrift") and not self.keys.get("host")
+        local = method == "session" or is_served
         if self.keys.get("type") != "icegate" or not local:
             raise ConfigError(
                 f"cannot use target {self.target!r} here",
                 why="its tables aren't in a catalog on this machine: only `type: icegate` with the "
-                "method `session`, or `connect` without a host, is",
+                "method `session`, or `connect` and `thrift` without a host, is",
                 fix="name another target with --target",
             )
         return lake_from_target(self.keys, self.project)

@@ -26,20 +26,29 @@ def start(
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port.", show_default="a free one")
     ] = None,
+    thrift: Annotated[
+        bool, typer.Option("--thrift", help="Answer Thrift, too: any user of this machine may ask.")
+    ] = False,
+    thrift_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port of Thrift.", show_default="a free one"),
+    ] = None,
 ) -> Shown:
     """Start the server, and return when it answers queries."""
     from icegate.server import differences, start_server
 
     if not at.as_json:
         output.note("starting Spark …")
-    running, is_new = start_server(at.lake, port)
+    thrift = thrift or thrift_port is not None
+    running, is_new = start_server(at.lake, port, thrift=thrift, thrift_port=thrift_port)
     notes = [
         f"{difference}; `icegate server stop` and `start` take it over"
         for difference in differences(at.lake, running)
     ]
     if is_new:
         notes.append(
-            "dbt uses it with `method: connect` in a target; `icegate server stop` ends it"
+            f"dbt uses it with `method: {'thrift' if thrift else 'connect'}` in a target; "
+            "`icegate server stop` ends it"
         )
     line = f"{'running' if is_new else 'already running'}: {_line(running)}"
     return Shown({"started": is_new, **_facts(running)}, [line], notes=notes)
@@ -78,6 +87,7 @@ def _facts(running: Server) -> dict[str, Any]:
     return {
         "pid": running.pid,
         "port": running.port,
+        "thrift_port": running.thrift_port,
         "uptime_s": round(time.time() - running.started_at),
         "memory_bytes": memory_bytes(running.pid),
         "spark": running.spark,
@@ -91,5 +101,6 @@ def _line(running: Server) -> str:
     up = f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
     memory = facts["memory_bytes"]
     used = f", {decimal(memory)} of memory" if memory else ""
-    where = f"127.0.0.1:{running.port}, process {running.pid}"
+    thrift = f" and {running.thrift_port} (Thrift)" if running.thrift_port else ""
+    where = f"127.0.0.1:{running.port}{thrift}, process {running.pid}"
     return f"Spark {running.spark}, {where}, up {up}{used}"

@@ -72,12 +72,14 @@ def no_format(model: str, file_format: str, catalog: str) -> ConfigError:
     )
 
 
-def no_session(method: str) -> ConfigError:
-    """Return the error for what takes more than SQL."""
+def no_session(method: str, nodes: Collection[str]) -> ConfigError:
+    """Return the error for nodes that take more than SQL."""
+    what = f": {', '.join(nodes)}" if nodes else ""
     return ConfigError(
-        f"method {method} builds no seeds and no Python models",
+        f"method {method} builds no seeds and no Python models here{what}",
         why="it sends SQL only, and these need a Spark session",
-        fix="use a target with method session or connect, or leave them out by --exclude",
+        fix="use a target with method session or connect, with Thrift name the Spark Connect "
+        "server of the same application (`connect: sc://…`), or leave them out by --exclude",
     )
 
 

@@ -1,5 +1,5 @@
 {% macro standins_are_in_use() %}
-    {% if target.name not in ['local', 'connect', 'pr'] %}
+    {% if target.name not in ['local', 'connect', 'thrift', 'pr'] %}
         {{ exceptions.raise_compiler_error(
             "stand-ins for dbt_utils and elementary are installed, and target '" ~ target.name
             ~ "' never takes them: run `dbt deps`, without ICEGATE_STANDINS"

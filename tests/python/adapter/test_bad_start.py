@@ -71,12 +71,12 @@ def test_an_unknown_method(project: DbtProject) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from dbt.adapters.icegate.connections import SessionCursor
+from dbt.adapters.icegate.connections import SessionCursor, Work
 from icegate.session import start_session
 from icegate.settings import Lake
 
 home = Path(sys.argv[1])
-cursor = SessionCursor(start_session(Lake(home=home, warehouse=home / "warehouse")))
+cursor = SessionCursor(Work(start_session(Lake(home=home, warehouse=home / "warehouse"))))
 cursor.session.sql("select 1 as a").createOrReplaceTempView("a_view")
 cursor.held.append("a_view")
 os.kill(cursor.session.sparkContext._gateway.proc.pid, signal.SIGKILL)

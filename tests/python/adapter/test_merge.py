@@ -8,7 +8,7 @@ import pytest
 from conftest import DbtProject
 from incremental_models import MERGE_ON_READ, operations, write_model
 
-from dbt.adapters.icegate.connections import SessionCursor
+from dbt.adapters.icegate.connections import SessionCursor, Work
 
 pytestmark = pytest.mark.slow
 
@@ -160,7 +160,7 @@ def test_keys_that_are_null_or_double(project: DbtProject) -> None:
 
 
 def test_rows_that_a_node_held_are_freed_with_its_connection(spark: Any) -> None:
-    connection = SessionCursor(spark)
+    connection = SessionCursor(Work(spark))
     spark.range(2).createOrReplaceTempView("few__held")
     connection.held.append("few__held")
     connection.close()

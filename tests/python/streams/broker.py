@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from certificates import make_certificates
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -23,14 +24,14 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from maven import SPARK_JARS, jars_of
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from icegate.java import find_java
 from icegate.server_launch import properties
-from streams.certificates import make_certificates
-from streams.jars import SPARK_JARS, kafka_jars
 
 HOST = "127.0.0.1"
+KAFKA = "kafka", "org.apache.kafka", "kafka_2.13", "4.1.2"
 # Below those that systems give to clients: one that calls while the broker is away could be given
 # the very port, and then talks to itself.
 PORTS = range(20000, 30000)
@@ -115,7 +116,7 @@ class Broker:
         self.folder.mkdir(parents=True, exist_ok=True)
         port, token, self._java = launch_gateway(
             jarpath=str(next(SPARK_JARS.glob("py4j-*.jar"))),
-            classpath=os.pathsep.join(map(str, kafka_jars())),
+            classpath=os.pathsep.join(map(str, jars_of(*KAFKA))),
             javaopts=[*JAVA, f"-Dlog4j2.configurationFile={self._write_logging()}"],
             java_path=str(find_java().home / "bin" / "java"),
             die_on_exit=True,

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from maven import jars_of
 
 from icegate.errors import JarsError
 from icegate.session import start_session
 from icegate.settings import Lake
-from streams.broker import Broker
+from streams.broker import KAFKA, Broker
 from streams.commanded import Commanded
-from streams.jars import kafka_jars
 from streams.tills import Tills, new_session
 
 
 @pytest.fixture(scope="session")
 def broker_jars() -> None:
     try:
-        kafka_jars()
+        jars_of(*KAFKA)
     except JarsError as error:
         pytest.skip(str(error))
 

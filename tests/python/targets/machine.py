@@ -26,6 +26,7 @@ TARGETS = {
     "local": "local",
     "connect": "connect",
     "connect, cluster": "connect",
+    "thrift": "thrift",
     "postgres": "postgres",
     "postgres, connect": "postgres",
 }
@@ -108,6 +109,14 @@ class Machine:
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_text(text)
 
+    def retarget(self, **keys: Any) -> None:
+        """Set keys of the target; those that are None go."""
+        path = self.folder / "profiles.yml"
+        profile = yaml.safe_load(path.read_text())
+        target = {**profile["shop"]["outputs"]["t"], **keys}
+        profile["shop"]["outputs"]["t"] = {k: v for k, v in target.items() if v is not None}
+        path.write_text(yaml.safe_dump(profile))
+
     def land(self, rows: str) -> None:
         self.write("seeds/landed.csv", rows)
 
@@ -157,7 +166,8 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
     """Start what a target needs, and end it."""
     shipped = yaml.safe_load((ROOT / "profiles" / "profiles.yml").read_text())["icegate"]["outputs"]
     target, environ = {**shipped[TARGETS[name]]}, dict[str, str]()
-    is_served = "connect" in name
+    thrift = ["--thrift"] if "thrift" in name else []
+    is_served = "connect" in name or thrift
     starts: list[Callable[[], Any]] = []
     if name.startswith("postgres"):
         starts.append(postgres_server.running)
@@ -176,7 +186,7 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             target["spark_conf"] = cluster.CONF
         made = Machine(folder, target, **environ)
         if is_served:
-            made.icegate("server", "start")
+            made.icegate("server", "start", *thrift)
         try:
             yield made
         finally:

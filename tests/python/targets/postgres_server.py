@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psycopg
-from streams.certificates import make_certificates
+from certificates import make_certificates
 
 from icegate.server_launch import free_port
 

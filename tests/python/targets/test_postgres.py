@@ -16,9 +16,9 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from certificates import make_certificates
 from conftest import DbtProject, make_home
 from released import add, end, ids, make, two_releases
-from streams.certificates import make_certificates
 
 from icegate.catalog import check_catalog, database_of, list_namespaces, list_relations, local_path
 from icegate.errors import CatalogError, ConfigError, IcegateError

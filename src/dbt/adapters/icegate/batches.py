@@ -86,8 +86,9 @@ class Batches:
         return bool(re.match(r"== Physical Plan ==\s+LocalTableScan <empty>", plan.rows[0][0]))
 
     def session(self) -> Any:
-        """Return the session of this thread, None where SQL is all that can be sent."""
-        return getattr(self.adapter.connections.get_thread_connection().handle, "session", None)
+        """Return the session that a node goes on in, None where SQL is all that can be sent."""
+        work = getattr(self.adapter.connections.get_thread_connection().handle, "work", None)
+        return work.enter() if work else None
 
     def hold(self, view: str, sql: str) -> None:
         """Compute ``sql`` once and put the temporary view ``view`` over its rows, for this node.

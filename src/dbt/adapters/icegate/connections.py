@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,28 +17,53 @@ from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkConnectionWrapper
 from dbt.adapters.spark.session import SessionConnectionWrapper
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from dbt.adapters.icegate.credentials import IcegateMethod
+from dbt.adapters.icegate.credentials import OURS, IcegateMethod
 from icegate.errors import IcegateError
 from icegate.explain import explain
-from icegate.hash_key import with_key
+from icegate.hash_key import VIEW, with_key
 from icegate.retries import FROM_SNAPSHOT, Meetings, settled, target
 from icegate.session import cancel, start_session
+from icegate.settings import Lake
+from icegate.spark_conf import served_conf
+from icegate.thrift.session import Pool, Result, ThriftSession
 
 logger = AdapterLogger("Icegate")
 
-WITH_SESSION = (IcegateMethod.SESSION, IcegateMethod.CONNECT)
+# What another session doesn't see, or may not be sent as text.
+NEEDS_SESSION = re.compile(
+    rf"(?:\s|/\*.*?\*/|--[^\n]*\n)*create\s+(?:or\s+replace\s+)?temp(?:orary)?\s+view\b|.*\b{VIEW}\b",
+    re.IGNORECASE | re.DOTALL,
+)
 CANCEL_EVERY_S = 0.5
 
 
 class Work:
-    """What one connection of dbt has running on the session, so that it can be cancelled."""
+    """Where one connection of dbt has its statements run, and what runs, to cancel it.
 
-    def __init__(self, session: SparkSession) -> None:
-        self.session = session
+    Over Thrift they are sent to ``engine`` until one needs a session, which ``enter`` opens.
+    """
+
+    def __init__(
+        self,
+        engine: SparkSession | ThriftSession,
+        enter: Callable[[], SparkSession | None] = lambda: None,
+    ) -> None:
+        self.engine, self._enter = engine, enter
         self.cancelled = threading.Event()
         self._running = 0  # only the connection's own thread changes it
+
+    @property
+    def session(self) -> SparkSession | None:
+        """The Spark session that statements run in; None while they are sent as text."""
+        return None if isinstance(self.engine, ThriftSession) else self.engine
+
+    def enter(self) -> SparkSession | None:
+        """Run all that follows in a Spark session, with its temporary views; None without one."""
+        if self.session is None:
+            self.engine = self._enter() or self.engine
+        return self.session
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -48,7 +74,7 @@ class Work:
         try:
             yield
         except KeyboardInterrupt:  # in dbt's main thread, whose own work dbt doesn't cancel
-            cancel(self.session)
+            self._cancel()
             raise
         finally:
             self._running -= 1
@@ -56,13 +82,19 @@ class Work:
     def cancel(self) -> None:
         """Cancel what runs, and what is still being planned once it has a job."""
         self.cancelled.set()
-        cancel(self.session)
+        self._cancel()
         threading.Thread(target=self._cancel_until_done, daemon=True).start()
 
     def _cancel_until_done(self) -> None:
         while self._running:
             time.sleep(CANCEL_EVERY_S)
-            cancel(self.session)
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if isinstance(self.engine, ThriftSession):
+            self.engine.cancel()
+        else:
+            cancel(self.engine)
 
 
 @contextmanager
@@ -80,36 +112,43 @@ def explained(doing: str) -> Iterator[None]:
 
 
 class SessionCursor(SparkConnectionWrapper):
-    """A cursor over the shared session: writes run when executed, queries when fetched."""
+    """A cursor over a session: writes run when executed, queries when fetched."""
 
-    def __init__(self, session: SparkSession, work: Work | None = None) -> None:
-        self.session = session
-        self.work = work or Work(session)
+    def __init__(self, work: Work, end: Callable[[], None] = lambda: None) -> None:
+        self.work, self._end = work, end
         self.held: list[str] = []  # temporary views whose rows Spark keeps until dbt closes this
-        self._frame: DataFrame | None = None
-        self._rows: list[Row] | None = None
+        self._frame: DataFrame | Result | None = None
+        self._rows: list[Any] | None = None
+
+    @property
+    def session(self) -> SparkSession | None:
+        return self.work.session
 
     def cursor(self) -> SessionCursor:
-        return SessionCursor(self.session, self.work)
+        return SessionCursor(self.work)
 
     def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
         if bindings:
             sql = sql % tuple(SessionConnectionWrapper._fix_binding(value) for value in bindings)
         self._rows = self._frame = None
-        with self.work.running(), settled(self.session, sql):
-            self._frame = self.session.sql(with_key(self.session, sql.strip().rstrip(";")))
+        if NEEDS_SESSION.match(sql):
+            self.work.enter()
+        engine = self.work.engine
+        with self.work.running(), settled(engine, sql):
+            self._frame = engine.sql(with_key(engine, sql.strip().rstrip(";")))
 
-    def fetchall(self) -> list[Row]:
+    def fetchall(self) -> list[Any]:
         if self._rows is None:
             self._rows = self._collect(self._frame) if self._frame is not None else []
         return self._rows
 
-    def fetchone(self) -> Row | None:
+    def fetchone(self) -> Any:
         if self._rows is None and self._frame is not None:
-            self._rows = self._collect(self._frame.limit(1))
+            frame = self._frame
+            self._rows = self._collect(frame if isinstance(frame, Result) else frame.limit(1))
         return self._rows.pop(0) if self._rows else None
 
-    def _collect(self, frame: DataFrame) -> list[Row]:
+    def _collect(self, frame: DataFrame | Result) -> list[Any]:
         with explained("fetching"), self.work.running():  # outside of dbt's exception handler
             return frame.collect()
 
@@ -117,6 +156,8 @@ class SessionCursor(SparkConnectionWrapper):
     def description(self) -> Sequence[tuple[Any, ...]]:
         if self._frame is None:
             return []
+        if isinstance(self._frame, Result):
+            return self._frame.description
         return [
             (column.name, column.dataType.simpleString(), None, None, None, None, column.nullable)
             for column in self._frame.schema.fields
@@ -130,10 +171,25 @@ class SessionCursor(SparkConnectionWrapper):
         held, self.held = self.held, []
         for view in held:
             with suppress(Exception):  # a session that is gone has freed them
-                self.session.catalog.dropTempView(view)
+                self.work.session.catalog.dropTempView(view)  # type: ignore[union-attr]
+        self._end()
 
     def rollback(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: a statement on Iceberg commits or leaves the table as it was."""
+
+
+@contextmanager
+def opening(what: str) -> Iterator[None]:
+    """Raise every error as one of dbt's about a connection, with what a person can do."""
+    try:
+        yield
+    except FailedToConnectError:
+        raise
+    except IcegateError as error:
+        raise FailedToConnectError(str(error)) from error
+    except Exception as error:
+        logger.debug(f"Error while opening {what}:\n{error}")
+        raise FailedToConnectError(explain(error)) from error
 
 
 class IcegateConnectionManager(SparkConnectionManager):
@@ -144,6 +200,7 @@ class IcegateConnectionManager(SparkConnectionManager):
     project_root = Path.cwd()
     at_session: Callable[[SparkSession], None] | None = None  # called with what a thread gets
     _opening = threading.Lock()
+    thrift = Pool()
 
     def __init__(self, config: Any, mp_context: Any) -> None:
         super().__init__(config, mp_context)
@@ -154,28 +211,41 @@ class IcegateConnectionManager(SparkConnectionManager):
     @classmethod
     def open(cls, connection: Connection) -> Connection:
         credentials: Any = connection.credentials
-        if credentials.method not in WITH_SESSION:
+        if credentials.method not in OURS:
             return super().open(connection)
         # On Ctrl-C the main thread opens what another one is about to: to cancel its statement it
         # must get the same handle.
         with cls._opening:
             if connection.state != ConnectionState.OPEN:
-                session = cls._session(credentials)
-                if cls.at_session is not None:
-                    cls.at_session(session)
-                connection.handle, connection.state = SessionCursor(session), ConnectionState.OPEN
+                connection.handle = cls._cursor(credentials)
+                connection.state = ConnectionState.OPEN
         return connection
 
     @classmethod
-    def _session(cls, credentials: Any) -> SparkSession:
-        try:
+    def _cursor(cls, credentials: Any) -> SessionCursor:
+        with opening("a Spark session"):
             lake = credentials.lake(cls.project_root)
-            return start_session(lake, credentials.server(lake))
-        except IcegateError as error:
-            raise FailedToConnectError(str(error)) from error
-        except Exception as error:
-            logger.debug(f"Error while opening a Spark session:\n{error}")
-            raise FailedToConnectError(explain(error)) from error
+            session = partial(cls._session, credentials, lake)
+            if credentials.method != IcegateMethod.THRIFT:
+                return SessionCursor(Work(session()))
+            conf = served_conf(lake, credentials.catalog, is_local=not credentials.is_remote)
+            thrift = cls.thrift.take(credentials.door(lake), conf, credentials.catalog)
+            cls._told(thrift)
+            return SessionCursor(Work(thrift, session), partial(cls.thrift.give_back, thrift))
+
+    @classmethod
+    def _session(cls, credentials: Any, lake: Lake) -> Any:
+        with opening("a Spark session"):
+            endpoint = credentials.server(lake)
+            if credentials.method == IcegateMethod.THRIFT and endpoint is None:
+                return None
+            return cls._told(start_session(lake, endpoint))
+
+    @classmethod
+    def _told(cls, session: Any) -> Any:
+        if cls.at_session is not None:
+            cls.at_session(session)
+        return session
 
     def add_query(self, sql: str, *args: Any, **kwargs: Any) -> Any:
         """Run a statement; a write that meets another writer is run again, until a cancel."""
@@ -185,6 +255,15 @@ class IcegateConnectionManager(SparkConnectionManager):
         work = getattr(self.get_thread_connection().handle, "work", None)
         sleep = work.cancelled.wait if work else time.sleep
         return self.met.again(run, table, sleep, tell=logger.info)
+
+    def add_select_query(self, sql: str) -> tuple[Connection, Any]:
+        """Run a query for its columns; Thrift says `array` of one, and not of what."""
+        work = getattr(self.get_thread_connection().handle, "work", None)
+        if work is None or work.session is not None:
+            return super().add_select_query(sql)
+        connection, cursor = self.add_query(f"describe query {sql}", auto_begin=False)
+        nothing = (None,) * 4
+        return connection, Result([(*row[:2], *nothing, True) for row in cursor.fetchall()], [])
 
     def begin(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: there are no transactions, and dbt would open Spark to roll one back."""

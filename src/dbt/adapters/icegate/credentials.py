@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from dbt_common.dataclass_schema import StrEnum, ValidationError
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
-from icegate.connect import Endpoint, local_endpoint, server_keys
+from icegate.connect import Endpoint, local_endpoint, server_keys, thrift_port
 from icegate.errors import did_you_mean
 from icegate.gate.verdict import Scope
 from icegate.settings import Lake, lake_from_target
+from icegate.thrift.door import NONE, THRIFT_PORT, Door
 
 EMBEDDED = "embedded"
 
@@ -29,6 +31,9 @@ class IcegateMethod(StrEnum):
     ODBC = SparkConnectionMethod.ODBC.value
 
 
+OURS = (IcegateMethod.SESSION, IcegateMethod.CONNECT, IcegateMethod.THRIFT)
+
+
 @dataclass
 class IcegateCredentials(SparkCredentials):
     """dbt-spark's credentials, and the embedded lake's own keys; `schema` is all that is needed.
@@ -39,6 +44,8 @@ class IcegateCredentials(SparkCredentials):
     method: IcegateMethod = IcegateMethod.SESSION  # type: ignore[assignment]
     token: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
+    ca_certs: str | None = None
+    connect: str | None = None
     catalog: str | None = None
     catalog_uri: str | None = None
     catalog_password: str | None = field(default=None, repr=False)
@@ -74,11 +81,19 @@ class IcegateCredentials(SparkCredentials):
         if data.get("method") == IcegateMethod.CONNECT:
             with as_dbt_error():
                 data = {**data, **server_keys(data)}
+        if data.get("method") == IcegateMethod.THRIFT:
+            data = {"port": THRIFT_PORT, **data}
         return super().__pre_deserialize__(data)
 
     def __post_init__(self) -> None:
-        if self.host is None and self.method in (IcegateMethod.SESSION, IcegateMethod.CONNECT):
+        if self.host is None and self.method in OURS:
             self.host = EMBEDDED
+        if self.method == IcegateMethod.THRIFT and find_spec("pyhive") is None:
+            raise DbtRuntimeError(
+                "cannot use method thrift\n"
+                "  why: PyHive isn't installed, which speaks its protocol\n"
+                "  fix: pip install 'icegate[thrift]'"
+            )
         if self.catalog is None and not self.is_remote:
             self.catalog = Lake.model_fields["catalog"].default
         super().__post_init__()
@@ -97,7 +112,16 @@ class IcegateCredentials(SparkCredentials):
         """Tell whether the lake isn't the one of this project's home."""
         return self.method != IcegateMethod.SESSION and self.host != EMBEDDED
 
+    @property
+    def has_session(self) -> bool:
+        """Tell whether there's a Spark session to be had, and not only SQL to be sent."""
+        if self.method == IcegateMethod.THRIFT:
+            return not self.is_remote or bool(self.connect)
+        return self.method in OURS
+
     def _connection_keys(self) -> tuple[str, ...]:
+        if self.is_remote and self.method == IcegateMethod.THRIFT:
+            return "method", "host", "port", "use_ssl", "user", "auth", "connect", "schema", "ansi"
         if self.is_remote and self.method == IcegateMethod.CONNECT:
             return "method", "host", "port", "use_ssl", "schema", "catalog", "ansi"
         if self.is_remote:
@@ -113,13 +137,35 @@ class IcegateCredentials(SparkCredentials):
         return lake_from_target(target, project_root)
 
     def server(self, lake: Lake) -> Endpoint | None:
-        """Return the Spark Connect server of this target; None for Spark in this process."""
-        if self.method != IcegateMethod.CONNECT:
+        """Return the Spark Connect server of this target; None for one that has none."""
+        if self.method not in (IcegateMethod.CONNECT, IcegateMethod.THRIFT):
             return None
         if not self.is_remote:
+            if self.method == IcegateMethod.THRIFT:
+                thrift_port(lake)  # its error is the one to see
             return local_endpoint(lake)
-        return Endpoint(
-            str(self.host), self.port, self.token, use_ssl=self.use_ssl, catalog=self.catalog
+        where: dict[str, Any] = {"host": self.host, "port": self.port, "use_ssl": self.use_ssl}
+        if self.method == IcegateMethod.THRIFT:
+            if not self.connect:
+                return None
+            where = server_keys({"host": self.connect})
+        own = {"token": self.token, **where}
+        return Endpoint(**own, catalog=self.catalog)
+
+    def door(self, lake: Lake) -> Door:
+        """Return the Thrift server of this target."""
+        if not self.is_remote:
+            return Door("127.0.0.1", thrift_port(lake))
+        return Door(
+            str(self.host),
+            self.port,
+            self.user,
+            self.password,
+            self.auth or NONE,
+            self.kerberos_service_name,
+            self.use_ssl,
+            self.ca_certs,
+            self.connect_timeout,
         )
 
 

@@ -53,7 +53,7 @@ class Gate:
         self.rehearsal = ""  # the option that makes it one
         self._earlier: list[Report] = []  # of the build that `dbt retry` goes on with
         self._quarantined: dict[str, int] = {}
-        self._session: Any = None  # whose writes go to the branch
+        self._sessions: list[Any] = []  # whose writes go to the branch
         self.personal = Personal()
 
     def holds(self, model: dict[str, Any]) -> bool:
@@ -216,8 +216,9 @@ class Gate:
         with as_dbt_error():
             endpoint = self.adapter.config.credentials.server(lake)
         running = running_session(lake, endpoint)
-        if running is not None:
-            self._enter(running)
+        for session in (running, *self.adapter.connections.thrift.opened):
+            if session is not None:
+                self._enter(session)
         self._held.enter_context(guarding(self._is_protected, remote=endpoint is not None))
         threading.Thread(target=warm_up, daemon=True).start()  # what publishing imports
 
@@ -252,14 +253,15 @@ class Gate:
         of_dbt.tell_at_end(describe(outcome), level)
 
     def _enter(self, session: Any) -> None:
-        """Send a session's writes to the branch; a thread gets the one that others have."""
-        if self.build is not None and session is not self._session:
-            self._session = session
+        """Send a session's writes to the branch; a thread may get the one that others have."""
+        if self.build is not None and session not in self._sessions:
+            self._sessions.append(session)
             self.build.enter(session)
             self._held.callback(self.build.leave, session)
 
     def _leave(self) -> None:
-        type(self.adapter.connections).at_session = self._session = None
+        type(self.adapter.connections).at_session = None
+        self._sessions = []
         self.adapter.Relation.staged = {}
         self.build = Gate.running = None
         self._held.close()

@@ -32,7 +32,7 @@ from dbt.adapters.icegate.history import History
 from dbt.adapters.icegate.quarantine import Quarantine
 from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.tables import Tables
-from dbt.adapters.icegate.task import calling_task
+from dbt.adapters.icegate.task import calling_task, check_nodes
 from dbt.adapters.icegate.unchanged import Unchanged, is_wanted
 from icegate.catalog import list_namespaces
 from icegate.frames import seed_view
@@ -144,6 +144,7 @@ class IcegateAdapter(SparkAdapter):
         super().clear_transaction()
         calling = calling_task(sys._getframe(1))
         if calling is not None:
+            check_nodes(*calling, self.config.credentials)
             self._audits.tell(calling[1])
             self._unchanged.at_hooks(*calling)
             self._gate.at_hooks(*calling)
@@ -278,22 +279,21 @@ class IcegateAdapter(SparkAdapter):
     @available
     def run_python_model(self, model: dict[str, Any], compiled_code: str, view: str) -> None:
         """Run a Python model and leave its rows behind the temporary view ``view``."""
-        handle = self._handle_with_session()
-        with handle.work.running():
-            python_models.run(handle.session, model, compiled_code, view)
+        session = self._session()
+        with self.connections.get_thread_connection().handle.work.running():
+            python_models.run(session, model, compiled_code, view)
 
     @available
     def seed_view(self, agate_table: Any, view: str) -> None:
         """Put the cells of a seed, as text, behind the temporary view ``view``."""
-        session = self._handle_with_session().session
         with self.connections.exception_handler(f"seed {view}"):
-            seed_view(session, agate_table, view)
+            seed_view(self._session(), agate_table, view)
 
-    def _handle_with_session(self) -> Any:
-        handle = self.connections.get_thread_connection().handle
-        if not hasattr(handle, "session"):
-            raise DbtRuntimeError(str(no_session(self.config.credentials.method)))
-        return handle
+    def _session(self) -> Any:
+        session = self.batches().session()
+        if session is None:
+            raise DbtRuntimeError(str(no_session(self.config.credentials.method, [])))
+        return session
 
     @classmethod
     def _get_adapter_specific_run_info(cls, config: Any) -> dict[str, Any]:

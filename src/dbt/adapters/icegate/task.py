@@ -11,6 +11,9 @@ from dbt_common.events.base_types import EventLevel, EventMsg
 from dbt_common.events.event_manager_client import add_callback_to_manager
 from dbt_common.events.functions import fire_event
 from dbt_common.events.types import Note
+from dbt_common.exceptions import DbtRuntimeError
+
+from icegate.tables.model_checks import no_session
 
 logger = AdapterLogger("Icegate")
 
@@ -52,6 +55,19 @@ def writes(task: Any) -> bool:
     from dbt.task.test import TestTask
 
     return not isinstance(task, TestTask)
+
+
+def check_nodes(task: Any, when: str, credentials: Any) -> None:
+    """Raise before anything is written for nodes that a target can't build by SQL alone."""
+    if when != "on-run-start" or credentials.has_session:
+        return
+    nodes = sorted(
+        node.name
+        for node in task._flattened_nodes or ()
+        if node.resource_type == "seed" or getattr(node, "language", "sql") == "python"
+    )
+    if nodes:
+        raise DbtRuntimeError(str(no_session(credentials.method, nodes)))
 
 
 def rehearsal(task: Any) -> str:

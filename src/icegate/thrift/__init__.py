@@ -1,0 +1,1 @@
+"""A Spark Thrift server: SQL and its rows by HiveServer2's protocol, nothing more."""

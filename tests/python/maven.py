@@ -1,0 +1,48 @@
+"""Servers in Java that tests run, from Maven Central by the Ivy that Spark brings along."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pyspark
+
+from icegate.errors import JarsError
+from icegate.java import find_java
+from icegate.locks import FileLock, alone
+
+CACHE = Path(__file__).resolve().parents[2] / ".icegate"
+NO_NETWORK = re.compile(r"Server access error|Host \S+ not found")
+SPARK_JARS = Path(pyspark.__file__).parent / "jars"  # with Ivy and Py4J
+
+
+def jars_of(name: str, organisation: str, module: str, version: str) -> list[Path]:
+    """Return a module's jars and those of what it needs, which Ivy gets once.
+
+    Raises ``JarsError`` without a network.
+    """
+    folder = CACHE / name / version
+    with alone(FileLock(CACHE / name / "jars.lock"), f"get the jars of {name}"):
+        if not folder.is_dir():
+            partial = folder.with_suffix(".partial")
+            _get_jars(name, [organisation, module, version], partial)
+            partial.rename(folder)
+    return sorted(folder.glob("*.jar"))
+
+
+def _get_jars(name: str, dependency: list[str], folder: Path) -> None:
+    java, ivy = find_java().home / "bin" / "java", next(SPARK_JARS.glob("ivy-*.jar"))
+    command = [java, "-cp", ivy, "org.apache.ivy.Main", "-cache", CACHE / name / "ivy"]
+    command += ["-dependency", *dependency]
+    command += ["-confs", "default", "-types", "jar", "bundle"]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode and NO_NETWORK.search(said.stdout):
+        raise JarsError(
+            f"cannot get the jars of {name}",
+            why="they aren't here, and Maven Central can't be reached",
+            fix="connect to the internet once and run this again",
+        )
+    if said.returncode:
+        raise RuntimeError(f"cannot get the jars of {name}: {said.stdout[-2000:]}")
