@@ -102,6 +102,8 @@ def no_session(door: Door, error: Exception) -> ServerError:
     if isinstance(error, ssl.SSLCertVerificationError):
         why = f"its certificate isn't to be trusted: {error.verify_message}"
         fix = "name the PEM file of who signed it: `ca_certs`; `host` has to be as it says"
+    elif isinstance(error, FileNotFoundError):
+        why, fix = f"no such file: {door.ca_certs}", "correct `ca_certs` of the target"
     elif isinstance(error, ssl.SSLError):
         why, fix = "it has no TLS", "take `use_ssl: true` out of the target"
     elif "Bad status" in said:
