@@ -104,11 +104,14 @@ def session_conf(lake: Lake) -> dict[str, str]:
 def served_conf(lake: Lake, catalog: str | None, *, is_local: bool) -> dict[str, str]:
     """Return what a session on a server is set to: the one of this home, or another.
 
-    Another one may have a default ``catalog`` of its own, and its cores aren't this machine's.
+    Another one may have a default ``catalog`` of its own, and its cores aren't this machine's. A
+    lake on PostgreSQL is told to it, whatever it was started with.
     """
     conf = session_conf(lake)
     if is_local:
         return conf | database_conf(lake)
+    if lake.catalog_uri:
+        conf |= catalog_conf(lake) | database_conf(lake)
     if "spark.sql.shuffle.partitions" not in lake.spark_conf:
         conf.pop("spark.sql.shuffle.partitions", None)
     return conf | ({"spark.sql.defaultCatalog": catalog} if catalog else {})

@@ -42,6 +42,7 @@ Target = Annotated[
     str | None,
     typer.Option("--target", "-t", help="Target of the profile.", show_default="the profile's own"),
 ]
+SERVED = ("connect", "thrift")  # methods with a server
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; its shape is in docs/cli.md.")]
 
 
@@ -89,19 +90,25 @@ class Opened:
         except ConfigError:
             return None
 
+    @property
+    def is_served(self) -> bool:
+        """Tell whether the server of this home does the work of dbt."""
+        return self.keys.get("method") in SERVED and not self.keys.get("host")
+
     @cached_property
     def lake(self) -> Lake:
         """The lake that dbt would use."""
         from icegate.settings import lake_from_target
 
         method = self.keys.get("method", "session")
-        is_served = method in ("connect", "thrift") and not self.keys.get("host")
-        local = method == "session" or is_served
+        known = not self.keys.get("host") or self.keys.get("catalog_uri")
+        local = method == "session" or (method in SERVED and known)
         if self.keys.get("type") != "icegate" or not local:
             raise ConfigError(
                 f"cannot use target {self.target!r} here",
-                why="its tables aren't in a catalog on this machine: only `type: icegate` with the "
-                "method `session`, or `connect` and `thrift` without a host, is",
+                why="its tables aren't in a catalog that this machine reads: only `type: icegate` "
+                "with the method `session`, or `connect` and `thrift` without a `host` or with a "
+                "`catalog_uri`, has one",
                 fix="name another target with --target",
             )
         return lake_from_target(self.keys, self.project)

@@ -180,9 +180,9 @@ def _catalog(at: Opened) -> Found:
 
 def _gate(at: Opened) -> Found:
     """Say how a build publishes: what the catalog can do decides it."""
-    if not at.lake.has_own_catalog or at.keys.get("host"):
+    if not at.lake.has_own_catalog:
         what = "this target's catalog isn't one that a release can be published in"
-        fix = "leave `host` and another catalog out of the target; docs/targets.md"
+        fix = "leave another catalog out of the target; docs/targets.md"
         return ("warn" if at.keys.get("gate") else "ok"), f"off: {what}", fix
     how = "a release moves all its tables in one transaction of the catalog, views too"
     if at.keys.get("gate"):

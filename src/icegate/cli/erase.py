@@ -40,8 +40,7 @@ def erase(
     whom = Subject.of(subject, Known(manifest).kinds)
     say = (lambda line: None) if at.as_json else _say
     # The cores of a cluster are its warm server's, where there is one.
-    is_served = at.keys.get("method") in ("connect", "thrift")
-    lake = at.lake.model_copy(update={"master": None}) if is_served else at.lake
+    lake = at.lake.model_copy(update={"master": None}) if at.is_served else at.lake
     erasure = Erasure(lake, at.project, manifest, whom, at.target, drop or [], say)
     if not yes:
         return _told(erasure, erasure.look())

@@ -63,7 +63,7 @@ def _carry_out(at: Opened, plans: list[TablePlan], how: dict[str, Any]) -> Itera
     from icegate.maintenance.run import Run
     from icegate.session import start_session
 
-    server = local_endpoint(at.lake) if at.keys.get("method") in ("connect", "thrift") else None
+    server = local_endpoint(at.lake) if at.is_served else None
     needs_spark = any(action.kind != MAKE_TAG for each in plans for action in each.actions)
     session = start_session(at.lake, server) if needs_spark else None
 

@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ import yaml
 from conftest import ROOT, make_home
 
 from icegate.catalog import open_catalog
+from icegate.connect import local_endpoint, thrift_port
 from icegate.dbt_process import DBT
 from icegate.settings import Lake, lake_from_target
 from targets import cluster, postgres_server
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
-# Each of them, by the shipped target whose keys it has; with a server the warm one does the work.
+# Each of them, by the shipped target whose keys it has; with a server the warm one of the home does
+# the work, or one of another home that is known by its address.
 TARGETS = {
     "local": "local",
     "connect": "connect",
@@ -29,6 +31,8 @@ TARGETS = {
     "thrift": "thrift",
     "postgres": "postgres",
     "postgres, connect": "postgres",
+    "postgres, connect elsewhere": "postgres",
+    "postgres, thrift elsewhere": "postgres",
 }
 ORDERS = """
 {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
@@ -166,34 +170,36 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
     """Start what a target needs, and end it."""
     shipped = yaml.safe_load((ROOT / "profiles" / "profiles.yml").read_text())["icegate"]["outputs"]
     target, environ = {**shipped[TARGETS[name]]}, dict[str, str]()
-    thrift = ["--thrift"] if "thrift" in name else []
-    is_served = "connect" in name or thrift
-    starts: list[Callable[[], Any]] = []
-    if name.startswith("postgres"):
-        starts.append(postgres_server.running)
-    if "cluster" in name:
-        starts.append(lambda: cluster.running(folder / "cluster"))
-    if not starts:
-        starts.append(_nothing)
-    with starts[0]() as started:
-        if isinstance(started, postgres_server.PostgresServer):
+    method = "thrift" if "thrift" in name else "connect" if "connect" in name else "session"
+    options = ["--thrift"] if method == "thrift" else []
+    with ExitStack() as started:
+        if name.startswith("postgres"):
+            database = started.enter_context(postgres_server.running())
             target["warehouse"] = str(folder / "a warehouse")
-            target["catalog_uri"] = started.make("lake")
+            target["catalog_uri"] = database.make("lake")
             environ["DBT_ENV_SECRET_CATALOG_PASSWORD"] = postgres_server.PASSWORD
-            target["method"] = "connect" if is_served else "session"
-        elif isinstance(started, cluster.Cluster):
-            environ["ICEGATE_MASTER"] = started.master
-            target["spark_conf"] = cluster.CONF
+            target["method"] = method
+        if "cluster" in name:
+            workers = started.enter_context(cluster.running(folder / "cluster"))
+            environ["ICEGATE_MASTER"], target["spark_conf"] = workers.master, cluster.CONF
+        if "elsewhere" in name:
+            other = Machine(folder / "elsewhere", {**shipped["connect"], "memory": "1g"})
+            _serve(other, options, started)
+            endpoint = local_endpoint(other.lake)
+            environ["DBT_ENV_SECRET_TOKEN"] = str(endpoint.token)
+            address = f"sc://127.0.0.1:{endpoint.port}"
+            target |= {"token": "{{ env_var('DBT_ENV_SECRET_TOKEN') }}", "user": "ann"}
+            if method == "thrift":
+                at = {"host": "127.0.0.1", "port": thrift_port(other.lake)}
+                target |= {**at, "connect": address}
+            else:
+                target["host"] = address
         made = Machine(folder, target, **environ)
-        if is_served:
-            made.icegate("server", "start", *thrift)
-        try:
-            yield made
-        finally:
-            if is_served:
-                made.icegate("server", "stop")
+        if method != "session" and "elsewhere" not in name:
+            _serve(made, options, started)
+        yield made
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield None
+def _serve(home: Machine, options: list[str], started: ExitStack) -> None:
+    home.icegate("server", "start", *options)
+    started.callback(home.icegate, "server", "stop")

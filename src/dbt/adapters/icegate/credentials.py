@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.connect import Endpoint, local_endpoint, server_keys, thrift_port
-from icegate.errors import did_you_mean
+from icegate.errors import ConfigError, did_you_mean
 from icegate.gate.verdict import Scope
 from icegate.settings import Lake, lake_from_target
 from icegate.thrift.door import NONE, THRIFT_PORT, Door
@@ -94,7 +94,7 @@ class IcegateCredentials(SparkCredentials):
                 "  why: PyHive isn't installed, which speaks its protocol\n"
                 "  fix: pip install 'icegate[thrift]'"
             )
-        if self.catalog is None and not self.is_remote:
+        if self.catalog is None and self.knows_lake:
             self.catalog = Lake.model_fields["catalog"].default
         super().__post_init__()
         self.server_side_parameters["spark.sql.ansi.enabled"] = str(self.ansi).lower()
@@ -111,6 +111,11 @@ class IcegateCredentials(SparkCredentials):
     def is_remote(self) -> bool:
         """Tell whether the lake isn't the one of this project's home."""
         return self.method != IcegateMethod.SESSION and self.host != EMBEDDED
+
+    @property
+    def knows_lake(self) -> bool:
+        """Tell whether the catalog is one that this machine reads, too."""
+        return not self.is_remote or bool(self.catalog_uri)
 
     @property
     def has_session(self) -> bool:
@@ -132,6 +137,12 @@ class IcegateCredentials(SparkCredentials):
     @as_dbt_error()
     def lake(self, project_root: Path) -> Lake:
         """Return the embedded lake that this target means, for a project in ``project_root``."""
+        if self.is_remote and self.catalog_uri and not self.warehouse:
+            raise ConfigError(
+                "cannot use catalog_uri on a server that isn't this home's",
+                why="the target doesn't say where that server and this machine have the files",
+                fix="set `warehouse`, which both see under the same path",
+            )
         target = {f.name: getattr(self, f.name) for f in fields(self)}
         target["spark_conf"] = {**self.server_side_parameters, **self.spark_conf}
         return lake_from_target(target, project_root)

@@ -36,8 +36,8 @@ def key_of(relation: BaseRelation) -> Key:
 
 
 def embedded_lake(credentials: Any, project_root: Path) -> Lake | None:
-    """Return the lake whose catalog file this target's tables are in, or None if it's elsewhere."""
-    lake = None if credentials.is_remote else credentials.lake(project_root)
+    """Return the lake that has this target's tables, or None where Spark alone knows them."""
+    lake = credentials.lake(project_root) if credentials.knows_lake else None
     return lake if lake is not None and lake.has_own_catalog else None
 
 
