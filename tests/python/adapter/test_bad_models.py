@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 from conftest import DbtProject
-from dbt_common.exceptions import DbtRuntimeError
-
-from dbt.adapters.icegate.credentials import IcegateMethod
-from dbt.adapters.icegate.impl import IcegateAdapter
 
 ROWS = [(1, "a")]
 GOOD_SQL = "{{{{ config(materialized='{kind}') }}}} select 1 as id, 'a' as v"
@@ -132,13 +125,3 @@ def test_a_schema_that_cannot_be_created_is_named(project: DbtProject) -> None:
     project.write("models/m.sql", "{{ config(schema='odd name') }} select 1 as id")
     run = project.dbt("run")
     assert not run.ok and f"cannot create schema {project.schema}_odd name" in run.text
-
-
-def test_thrift_says_that_it_builds_no_python_models() -> None:
-    connection = SimpleNamespace(handle=object())
-    adapter: Any = SimpleNamespace(
-        connections=SimpleNamespace(get_thread_connection=lambda: connection),
-        config=SimpleNamespace(credentials=SimpleNamespace(method=IcegateMethod.THRIFT)),
-    )
-    with pytest.raises(DbtRuntimeError, match="method thrift builds no seeds and no Python models"):
-        IcegateAdapter._handle_with_session(adapter)
