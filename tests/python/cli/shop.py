@@ -20,7 +20,7 @@ shop:
   target: local
   outputs:
     local: {type: icegate, schema: main, catalog_timeout_s: 1}
-    server: {type: icegate, method: thrift, schema: main}
+    server: {type: icegate, method: thrift, host: there, schema: main}
 """
 
 

@@ -180,7 +180,7 @@ def test_no_project_and_wrong_names_are_usage_errors(tmp_path, icegate):
     assert run_icegate(tmp_path, "tables").code == 2
     assert "cannot find a dbt project" in run_icegate(tmp_path, "tables").err
     assert "cannot find target 'locl'" in icegate("tables", "--target", "locl").err
-    assert "aren't in a catalog on this machine" in icegate("tables", "-t", "server").err
+    assert "aren't in a catalog that this machine reads" in icegate("tables", "-t", "server").err
     assert icegate("tabels").code == 2
 
 
