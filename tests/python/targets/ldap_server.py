@@ -33,12 +33,16 @@ userPassword: {PASSWORD}
 """
 
 
+def jars() -> list[Path]:
+    return jars_of("ldap", "com.unboundid", "unboundid-ldapsdk", "7.0.3")
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[int]:
     """Run the server on this machine; yield its port."""
     folder.mkdir(parents=True)
     (folder / "people.ldif").write_text(PEOPLE.lstrip())
-    (jar,) = jars_of("ldap", "com.unboundid", "unboundid-ldapsdk", "7.0.3")
+    (jar,) = jars()
     port = free_port(None)
     command = [find_java().home / "bin" / "java", "-cp", jar]
     command += ["com.unboundid.ldap.listener.InMemoryDirectoryServerTool"]

@@ -11,6 +11,7 @@ import pytest
 from certificates import make_certificates
 
 from icegate.connect import local_endpoint, thrift_port
+from icegate.errors import JarsError
 from targets import ldap_server
 from targets.machine import Machine
 
@@ -33,6 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Machine]:
+    try:
+        ldap_server.jars()
+    except JarsError as error:
+        pytest.skip(str(error))
     with ldap_server.running(folder / "ldap") as port:
         conf = {
             "authentication": "LDAP",
