@@ -54,7 +54,8 @@ class Conf:
     def unset(self, name: str) -> None:
         """Let it be what it was at the start; of a session that is gone nothing is left."""
         if not self._session.is_gone:
-            self._session.sql(f"reset `{name}`")
+            with suppress(GoneError):
+                self._session.sql(f"reset `{name}`")
 
 
 class ThriftSession:
@@ -174,7 +175,9 @@ class Pool:
             session.close()
             return
         with self._lock:
-            self._idle.setdefault(session.key, []).append(session)
+            idle = self._idle.setdefault(session.key, [])
+            if session not in idle:
+                idle.append(session)
 
     def close(self) -> None:
         """End what is idle: a server would keep it for days."""
