@@ -91,12 +91,16 @@ def transport_of(door: Door) -> tuple[Any, Any]:
     return opened, TSaslClientTransport(sasl, mechanism, opened)
 
 
+def answer_of(error: Exception) -> str:
+    """Return what a server says of an error, nothing where it isn't its answer."""
+    status = getattr(error.args[0] if error.args else None, "status", None)
+    return (status.errorMessage or "") if status else ""
+
+
 def no_session(door: Door, error: Exception) -> ServerError:
     """Return the error for a server that begins no session."""
-    from pyhive.exc import Error
-
-    status = getattr(error.args[0] if error.args else None, "status", None)
-    said = status.errorMessage if isinstance(error, Error) and status else str(error)
+    answer = answer_of(error)
+    said = answer or str(error)
     why = str(StatementError(said)).strip().splitlines()[0].strip() if said.strip() else "no answer"
     fix = "check `host` and `port` of the target, and whether the server runs"
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -108,7 +112,7 @@ def no_session(door: Door, error: Exception) -> ServerError:
         why, fix = "it has no TLS", "take `use_ssl: true` out of the target"
     elif "Bad status" in said:
         why, fix = "it refuses this user", "correct `user`, `password` and `auth` of the target"
-    elif status:
+    elif answer:
         fix = "correct `catalog` and `spark_conf` of the target"
     elif "read 0 bytes" in said or isinstance(error, TimeoutError):
         why = f"it doesn't answer as one with auth {door.auth}{' and TLS' * door.use_ssl} does"

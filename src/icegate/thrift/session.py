@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
-from icegate.thrift.door import Door, StatementError, no_session, transport_of
+from icegate.thrift.door import Door, StatementError, answer_of, no_session, transport_of
 
 # Seconds between two looks whether a statement is done: most take some milliseconds.
 FIRST_POLL_S, LAST_POLL_S, SLOWER = 0.002, 0.25, 1.4
@@ -142,8 +142,7 @@ class ThriftSession:
             try:
                 yield
             except Error as error:
-                status = getattr(error.args[0] if error.args else None, "status", None)
-                raise StatementError(status.errorMessage if status else str(error)) from error
+                raise StatementError(answer_of(error) or str(error)) from error
             except (TTransportException, OSError, EOFError) as error:
                 self.is_gone = True
                 raise GoneError(f"[THRIFT_GONE] {error}") from error

@@ -98,17 +98,27 @@ class Work:
 
 
 @contextmanager
-def explained(doing: str) -> Iterator[None]:
-    """Raise every error as one of dbt's, with what a person can do."""
+def explained(
+    doing: str,
+    refused: type[DbtRuntimeError] = DbtRuntimeError,
+    failed: type[DbtRuntimeError] = DbtDatabaseError,
+) -> Iterator[None]:
+    """Raise every error as one of dbt's, with what a person can do.
+
+    ``refused`` is for errors of ours, and passes as it is; ``failed`` is for all others.
+    """
     try:
         yield
-    except DbtRuntimeError:
+    except refused:
         raise
     except IcegateError as error:
-        raise DbtRuntimeError(str(error)) from error
+        raise refused(str(error)) from error
     except Exception as error:
         logger.debug(f"Error while {doing}\n{error}")
-        raise DbtDatabaseError(explain(error)) from error
+        raise failed(explain(error)) from error
+
+
+opening = partial(explained, "opening a Spark session", FailedToConnectError, FailedToConnectError)
 
 
 class SessionCursor(SparkConnectionWrapper):
@@ -178,20 +188,6 @@ class SessionCursor(SparkConnectionWrapper):
         """Do nothing: a statement on Iceberg commits or leaves the table as it was."""
 
 
-@contextmanager
-def opening(what: str) -> Iterator[None]:
-    """Raise every error as one of dbt's about a connection, with what a person can do."""
-    try:
-        yield
-    except FailedToConnectError:
-        raise
-    except IcegateError as error:
-        raise FailedToConnectError(str(error)) from error
-    except Exception as error:
-        logger.debug(f"Error while opening {what}:\n{error}")
-        raise FailedToConnectError(explain(error)) from error
-
-
 class IcegateConnectionManager(SparkConnectionManager):
     """Opens the session that all threads share; turns errors into what people can act on."""
 
@@ -223,7 +219,7 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _cursor(cls, credentials: Any) -> SessionCursor:
-        with opening("a Spark session"):
+        with opening():
             lake = credentials.lake(cls.project_root)
             session = partial(cls._session, credentials, lake)
             if credentials.method != IcegateMethod.THRIFT:
@@ -235,7 +231,7 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _session(cls, credentials: Any, lake: Lake) -> Any:
-        with opening("a Spark session"):
+        with opening():
             endpoint = credentials.server(lake)
             if credentials.method == IcegateMethod.THRIFT and endpoint is None:
                 return None
