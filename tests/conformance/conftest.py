@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 NOT_CLEAN = ROOT / "docs" / "conformance.md"
 GATE = os.environ.get("ICEGATE_CONFORMANCE_GATE") == "1"
 # As in the project's own tests.
-class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1",)
+# Its code cache is 48 MB by default, which some minutes of tests fill: then Spark stops.
+class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 
 # The suite hands these names to `grant`; any will do where a catalog has no users.
 for number in (1, 2, 3):

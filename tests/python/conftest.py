@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 # took more than half of the time.
 enable_test_caching()
 # Tests run each statement once or twice: what Java's slow compiler makes comes too late for them.
-class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1",)
+# Its code cache is 48 MB by default, which some minutes of tests fill: then Spark stops.
+class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 
 
 def make_home(folder: Path) -> Path:
