@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from icegate.settings import Lake
 
@@ -20,12 +20,20 @@ TELL_S = 60  # to read what became of a build, and to tell people of it
 
 
 def run(args: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Run dbt, pass on what would stop it, and return its exit code."""
+    """Run dbt, stop it with this process, and return its exit code, or 128 and the signal's."""
     # In a session of its own dbt gets Ctrl-C once, from here, and not from the terminal too:
     # on the second one it gives up without cleaning up.
     dbt = subprocess.Popen([*DBT, *args], env=dict(environ), start_new_session=True)
-    _pass_signals_to(dbt)
+    stopped: list[int] = []
+
+    def stop(number: int) -> None:
+        stopped.append(number)
+        dbt.send_signal(signal.SIGINT)  # at others dbt ends, and what it runs on a server goes on
+
+    _at_signals(stop)
     exit_code = dbt.wait()
+    if stopped:
+        return 128 + stopped[0]
     return exit_code if exit_code >= 0 else 128 - exit_code
 
 
@@ -64,7 +72,7 @@ def tell(
     sys.stdout.flush()
     try:
         telling = subprocess.Popen(command, env=dict(environ), stdout=STDERR)
-        _pass_signals_to(telling)
+        _at_signals(telling.send_signal)
         telling.wait(TELL_S)
     except OSError as error:
         print(f"nobody was told: {error}", file=sys.stderr)
@@ -73,9 +81,9 @@ def tell(
         print(f"not everybody was told within {TELL_S} seconds", file=sys.stderr)
 
 
-def _pass_signals_to(process: subprocess.Popen[bytes]) -> None:
+def _at_signals(do: Callable[[int], None]) -> None:
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, lambda number, _: process.send_signal(number))
+        signal.signal(stop, lambda number, _: do(number))
 
 
 def _blocked(lake: Lake) -> list[str]:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,10 @@ class Project(DbtProject):
         target.update(memory=self.lake.memory, **keys)
         self.write_yaml("profiles.yml", {"t": {"target": "t", "outputs": {"t": target}}})
 
-    def command(self, *args: str) -> list[str]:
+    def command(self, *args: str, program: Sequence[str] = DBT) -> list[str]:
         where = ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
-        return [*DBT, "--no-use-colors", *args, *where, "--log-path", str(self.folder / "logs")]
+        logs = ["--log-path", str(self.folder / "logs"), "--no-use-colors"]
+        return [*program, *args, *where, *logs]
 
     def run(self, *args: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -55,9 +56,9 @@ class Project(DbtProject):
         return done
 
     @contextmanager
-    def begin(self, *args: str) -> Iterator[subprocess.Popen[str]]:
+    def begin(self, *args: str, program: Sequence[str] = DBT) -> Iterator[subprocess.Popen[str]]:
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        with subprocess.Popen(self.command(*args), **pipes) as running:
+        with subprocess.Popen(self.command(*args, program=program), **pipes) as running:
             try:
                 yield running
             finally:
@@ -263,6 +264,16 @@ def test_ctrl_c_cancels_the_job_on_the_server(remote: Project, language: str) ->
     assert remote.rows("show tables in {s} like 'm'") == []
 
 
+def test_what_stops_icegate_build_cancels_the_job_on_the_server(remote: Project) -> None:
+    write_endless(remote, "sql")
+    pid = server_state(remote.lake.home)["pid"]
+    with remote.begin("build", program=ICEGATE) as running:
+        wait_until_busy(pid)
+        interrupt(running, signal.SIGTERM)
+        assert running.returncode == 128 + signal.SIGTERM
+    assert becomes_idle(pid)
+
+
 def test_ctrl_c_cancels_the_embedded_job(remote: Project) -> None:
     write_endless(remote, "sql")
     remote.configure(**{"on-run-start": ["select 1"]})  # Spark is there before the model begins
@@ -315,9 +326,9 @@ def write_endless(project: Project, language: str) -> None:
     )
 
 
-def interrupt(running: subprocess.Popen[str]) -> None:
-    """Send Ctrl-C, and see dbt end in seconds and say so."""
-    running.send_signal(signal.SIGINT)
+def interrupt(running: subprocess.Popen[str], number: signal.Signals = signal.SIGINT) -> None:
+    """Send Ctrl-C or another signal, and see dbt end in seconds and say so."""
+    running.send_signal(number)
     began = time.monotonic()
     said, _ = running.communicate(timeout=60)
     assert running.returncode != 0 and "CANCEL" in said, said
