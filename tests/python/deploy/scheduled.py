@@ -7,13 +7,17 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 from conftest import ROOT, make_home
 
+DEPLOY = ROOT / "deploy"
 BIN = Path(sys.executable).parent
+LOCATION = "{{ env_var('ICEGATE_LANDING', 'landing') }}/*/orders-*.jsonl"
 SOURCES = {
     "sources": [
         {
@@ -21,7 +25,7 @@ SOURCES = {
             "tables": [
                 {
                     "name": "orders",
-                    "config": {"meta": {"location": "landing/*/orders-*.jsonl", "format": "json"}},
+                    "config": {"meta": {"location": LOCATION, "format": "json"}},
                     "columns": [
                         {"name": "id", "data_type": "string"},
                         {"name": "customer", "data_type": "string"},
@@ -62,6 +66,8 @@ select customer, sum(amount) as amount from {{ ref('orders') }} group by custome
 select loaded_from, count(*) as orders from {{ ref('raw_orders') }} group by loaded_from
 """,
 }
+# What somebody does on a bad day: the row without a customer isn't an order.
+REPAIRED = MODELS["orders.sql"].replace("group", "where customer is not null group")
 GOOD = [{"id": "1", "customer": "ann", "amount": 5}, {"id": "2", "customer": "bob", "amount": 7}]
 BAD = [{"id": "3", "customer": None, "amount": 9}]
 
@@ -122,4 +128,8 @@ class Lakehouse:
         return self.json("release", "list")["releases"]
 
 
-DEPLOY = ROOT / "deploy"
+def wait_until(holds: Callable[[], object], seconds: float = 90) -> None:
+    ends = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < ends, "it never came to that"
+        time.sleep(0.2)

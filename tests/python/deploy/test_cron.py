@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
-import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from deploy.scheduled import BAD, DEPLOY, GOOD, Lakehouse
+from trust.receivers import webhook
+
+from deploy.scheduled import BAD, DEPLOY, GOOD, REPAIRED, Lakehouse, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -26,27 +24,6 @@ def lakehouse(tmp_path_factory: pytest.TempPathFactory) -> Lakehouse:
     done = daily(made, "2026-01-01")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return made
-
-
-@pytest.fixture
-def channel() -> Iterator[tuple[str, list[str]]]:
-    """A webhook: its URL for apprise, and what it was told."""
-    told: list[str] = []
-
-    class Webhook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            told.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Webhook)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"json://127.0.0.1:{server.server_port}", told
-    server.shutdown()
-    server.server_close()
 
 
 def daily(lakehouse: Lakehouse, day: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -64,13 +41,6 @@ def begin(lakehouse: Lakehouse, until: str) -> subprocess.Popen[str]:
     return run
 
 
-def wait_until(holds: object) -> None:
-    ends = time.monotonic() + 90
-    while not holds():  # type: ignore[operator]
-        assert time.monotonic() < ends, "it never came to that"
-        time.sleep(0.1)
-
-
 def logs(lakehouse: Lakehouse) -> list[Path]:
     return sorted((lakehouse.folder / "logs" / "daily").glob("*.log"))
 
@@ -84,25 +54,24 @@ def test_a_good_day_is_published_and_told_in_the_log_alone(lakehouse: Lakehouse)
     assert (lakehouse.folder / "target" / "trust.html").is_file()
 
 
-def test_a_bad_day_is_told_and_readers_have_the_good_one(
-    lakehouse: Lakehouse, channel: tuple[str, list[str]]
-) -> None:
-    url, told = channel
+def test_a_bad_day_is_told_and_readers_have_the_good_one(lakehouse: Lakehouse) -> None:
     lakehouse.land("2026-01-02", BAD)
     before = lakehouse.rows("select * from main.totals order by 1")
-    done = daily(lakehouse, "2026-01-02", DAILY_CHANNEL=url)
-    assert done.returncode == 1
-    assert "build ended with 1" in done.stderr
-    assert "a test failed on main.orders (1 row) [not_null_orders_customer]" in done.stderr
+    with webhook() as hook:
+        channel = {"DAILY_CHANNEL": f"json://{hook.at}"}
+        done = daily(lakehouse, "2026-01-02", **channel)
+        assert done.returncode == 1
+        assert "build ended with 1" in done.stderr
+        assert "a test failed on main.orders (1 row) [not_null_orders_customer]" in done.stderr
+        assert lakehouse.rows("select * from main.totals order by 1") == before
+        (told,) = hook.take()
+        assert told["title"].startswith("Icegate: build ended with 1 on ")
+        assert str(logs(lakehouse)[-1]) in told["message"]
+        lakehouse.land("2026-01-03", GOOD)
+        lakehouse.write("models/orders.sql", REPAIRED)
+        assert daily(lakehouse, "2026-01-03", **channel).returncode == 0
+        assert hook.take() == []
     assert lakehouse.rows("select * from main.totals order by 1") == before
-    assert len(told) == 1
-    assert "Icegate: build ended with 1" in told[0]
-    assert str(logs(lakehouse)[-1]) in told[0]
-    fixed = [{"id": "3", "customer": "cem", "amount": 9}]
-    lakehouse.land("2026-01-03", fixed)
-    assert daily(lakehouse, "2026-01-03", DAILY_CHANNEL=url).returncode == 0
-    assert len(told) == 1
-    assert len(lakehouse.rows("select * from main.totals")) == len(before) + 1
 
 
 def test_a_day_that_isnt_there_is_not_built(lakehouse: Lakehouse) -> None:

@@ -87,6 +87,11 @@ def own_certificate(folder: Path) -> ssl.SSLContext:
     return context
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
 class _Mailbox:
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
@@ -101,9 +106,7 @@ class _Mailbox:
 @contextmanager
 def mailbox() -> Iterator[tuple[str, Callable[[], list[EmailMessage]]]]:
     """A mail server: its URL for apprise, and what takes the mails that have come."""
-    box = _Mailbox()
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    box, port = _Mailbox(), free_port()
     server = Controller(box, hostname="127.0.0.1", port=port)
     server.start()
 

@@ -18,6 +18,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
 from trust.browsed import MARKUP, make_browsed, manifest, two_tables, write
+from trust.receivers import free_port
 
 pytestmark = pytest.mark.long
 
@@ -26,11 +27,6 @@ ENDED = (
     "document.querySelector('[data-test-script-state=notRunning]')"
     " && !document.querySelector('[data-testid=stSpinner]')"
 )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def start(folder: Path, port: int) -> subprocess.Popen[str]:
