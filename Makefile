@@ -113,6 +113,7 @@ bench: $(installed) ## measure one claim of speed: NAME=<program in benchmarks/>
 
 lock: $(installed) ## resolve the versions again, after a change of pyproject.toml
 	$(python) -m uv pip compile --quiet --universal --python-version 3.10 --upgrade --no-annotate --custom-compile-command "make lock" --extra dev --extra report --extra app --extra alerts -o requirements/lock.txt pyproject.toml
+	$(python) -m uv pip compile --quiet --universal --python-version 3.10 --upgrade --no-annotate --custom-compile-command "make lock" -o deploy/airflow/requirements.txt deploy/airflow/requirements.in
 
 clean: ## remove what dbt and the tools wrote; tables, landing data, jars and .venv stay
 	rm -rf target logs dist .pytest_cache .ruff_cache .mypy_cache
