@@ -46,8 +46,8 @@ def make_lake(folder: Path) -> None:
     (folder / "profiles.yml").write_text(f"p: {{target: dev, outputs: {{dev: {target}}}}}\n")
 
 
-def commit(table: Table, files: int, day: str) -> None:
-    """Add a snapshot with so many files of 400 MB."""
+def commit(table: Table, files: int, day: str, megabytes: int = 400) -> None:
+    """Add a snapshot with so many files of such a size."""
     with table.transaction() as changes, changes.update_snapshot().fast_append() as added:
         for number in range(files):
             file = DataFile.from_args(
@@ -56,7 +56,7 @@ def commit(table: Table, files: int, day: str) -> None:
                 file_format=FileFormat.PARQUET,
                 partition=Record(*([day] if table.spec().fields else [])),
                 record_count=1000,
-                file_size_in_bytes=400_000_000,
+                file_size_in_bytes=megabytes * 1_000_000,
             )
             file.spec_id = table.spec().spec_id
             added.append_data_file(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -139,8 +140,11 @@ class Prover:
         self.proofs.save()
 
     @cached_property
-    def _first(self) -> list[CatalogEntry]:
-        return list_relations(self.lake)
+    def _first(self) -> dict[str, CatalogEntry]:
+        return self._now()
+
+    def _now(self) -> dict[str, CatalogEntry]:
+        return {entry.full_name: entry for entry in list_relations(self.lake)}
 
     @cached_property
     def proofs(self) -> Proofs:
@@ -154,12 +158,13 @@ class Prover:
 
     def _asked(self, sql: str, branch: str | None, staged: Mapping[str, str]) -> Asked:
         """Return what is asked: final names in the query, and tables as the build has them."""
-        listed = self._first if self.at_once else list_relations(self.lake)
-        entries = {entry.full_name: entry for entry in listed}
-        for final, name in staged.items():
-            beside = entries.get(f"{NAMESPACE}.{name}")
-            if beside is not None:
-                entries[final] = beside.renamed(final)
+        listed = self._first if self.at_once else self._now()
+        beside = {
+            final: listed[staging].renamed(final)
+            for final, name in staged.items()
+            if (staging := f"{NAMESPACE}.{name}") in listed
+        }
+        entries = ChainMap(beside, listed)
         tree, found = parsed(sql), dict[str, Source]()
         shown: dict[CatalogEntry, exp.Select] = {}
         waiting = table_names(tree, self.lake.catalog)

@@ -18,6 +18,8 @@ Name = Annotated[str, typer.Argument(help="The number of a release or the name o
 Reason = Annotated[str, typer.Option(help="Why; the ledger keeps it.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and do nothing.")]
 
+NAMED = 5  # tables of an open build
+
 release = group(
     "release", "Look at releases and at what the gate holds back; publish, drop or take back."
 )
@@ -58,8 +60,14 @@ def open_facts(at: Opened) -> list[dict[str, Any]]:
 
 
 def open_grid(builds: list[dict[str, Any]]) -> Grid:
-    """Return them for people."""
-    return Grid("name state written_at tables", builds, "open or held back now")
+    """Return them for people, who won't read the names of a thousand tables."""
+    shown = [{**build, "tables": _some(build["tables"])} for build in builds]
+    return Grid("name state written_at tables", shown, "open or held back now")
+
+
+def _some(names: list[str]) -> list[str]:
+    rest = len(names) - NAMED
+    return names if rest <= 1 else [*names[:NAMED], f"and {rest} more"]
 
 
 def event_facts(event: Event) -> dict[str, Any]:

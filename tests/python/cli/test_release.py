@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from released import THIRD, add, ids, pointers, said, say, two_releases
+from released import THIRD, add, ids, make, pointers, said, say, two_releases
 from shop import Ran, lake_of, make_project, run_icegate
 
 from icegate.gate.build import hold_alive
@@ -60,6 +60,17 @@ def test_list_has_the_newest_first_and_what_waits(shown: Path) -> None:
     found = run_icegate(shown, "release", "list", "--last", "1", "--json").json
     assert [(r["state"], r["release"]) for r in found["releases"]] == [("held back", None)]
     assert [(b["name"], b["tables"]) for b in found["open"]] == [(THIRD, ["s.a"])]
+
+
+def test_of_many_tables_that_wait_some_are_named(folder: Path, lake: Lake) -> None:
+    names = [f"s.t{number}" for number in range(8)]
+    make(lake, *names)
+    for name in names:
+        add(lake, name, 0)
+        add(lake, name, 1, build="nightly")
+    assert "s.t0, s.t1, s.t2, s.t3, s.t4, and 3 more" in run_icegate(folder, "status").out
+    found = run_icegate(folder, "release", "list", "--json").json["open"]
+    assert next(build["tables"] for build in found if build["name"] == "nightly") == names
 
 
 def test_show_has_the_tables_and_what_is_held_back(shown: Path) -> None:
