@@ -51,7 +51,7 @@ doctor: $(installed) ## look for what is missing or doesn't fit, with the fix
 demo-bad-data: $(installed) ## plant bad data, one kind at a time, and show what readers see; ARGS='--faults …'
 	@$(python) python_jobs/demo_bad_data.py $(ARGS)
 
-test: $(installed) postgres ## run the tests, in some 25 minutes on 2 cores; ARGS go to pytest
+test: $(installed) postgres ## run the tests, in some 20 minutes on 2 cores; ARGS go to pytest
 	$(python) -m pytest -m "not long" $(two_at_once) --durations=15 $(ARGS)
 
 test-fast: $(installed) ## run the quick tests, in under 3 minutes
