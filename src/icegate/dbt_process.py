@@ -21,16 +21,20 @@ TELL_S = 60  # to read what became of a build, and to tell people of it
 
 def run(args: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Run dbt, stop it with this process, and return its exit code, or 128 and the signal's."""
-    # In a session of its own dbt gets Ctrl-C once, from here, and not from the terminal too:
-    # on the second one it gives up without cleaning up.
-    dbt = subprocess.Popen([*DBT, *args], env=dict(environ), start_new_session=True)
+    dbt: subprocess.Popen[bytes] | None = None
     stopped: list[int] = []
 
     def stop(number: int) -> None:
         stopped.append(number)
-        dbt.send_signal(signal.SIGINT)  # at others dbt ends, and what it runs on a server goes on
+        if dbt:  # at others it ends at once, and what it runs on a server goes on
+            dbt.send_signal(signal.SIGINT)
 
+    # Before dbt begins: it would ignore Ctrl-C for ever if this process did, as what a shell runs
+    # in its background does.
     _at_signals(stop)
+    # In a session of its own dbt gets Ctrl-C once, from here, and not from the terminal too:
+    # on the second one it gives up without cleaning up.
+    dbt = subprocess.Popen([*DBT, *args], env=dict(environ), start_new_session=True)
     exit_code = dbt.wait()
     if stopped:
         return 128 + stopped[0]

@@ -114,6 +114,8 @@ class IcegateOperator(BaseOperator):
             text=True,
             errors="replace",
             start_new_session=True,
+            # An Airflow that a shell runs in its background ignores Ctrl-C, and so would dbt.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         last: deque[str] = deque(maxlen=LAST_LINES)
         assert self.process.stdout is not None

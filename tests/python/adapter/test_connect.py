@@ -267,7 +267,8 @@ def test_ctrl_c_cancels_the_job_on_the_server(remote: Project, language: str) ->
 def test_what_stops_icegate_build_cancels_the_job_on_the_server(remote: Project) -> None:
     write_endless(remote, "sql")
     pid = server_state(remote.lake.home)["pid"]
-    with remote.begin("build", program=ICEGATE) as running:
+    in_background = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell's `&` runs it
+    with remote.begin("build", program=(*in_background, *ICEGATE)) as running:
         wait_until_busy(pid)
         interrupt(running, signal.SIGTERM)
         assert running.returncode == 128 + signal.SIGTERM

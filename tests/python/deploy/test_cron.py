@@ -122,6 +122,7 @@ def test_a_run_that_is_stopped_leaves_nothing_half_done(lakehouse: Lakehouse) ->
     said = run.communicate(timeout=90)[1]
     assert run.returncode == 143, said
     assert "somebody stopped it" in said
+    assert "model main.totals" not in logs(lakehouse)[-1].read_text()  # dbt ended, too
     assert lakehouse.rows("select * from main.totals order by 1") == before
     assert daily(lakehouse, "2026-01-01").returncode == 0
     assert lakehouse.json("release", "list")["open"] == []

@@ -181,10 +181,11 @@ def test_a_container_without_a_network_builds_and_publishes(containers: Containe
 @pytest.mark.long
 def test_docker_stop_ends_a_build_and_the_next_one_publishes(containers: Containers) -> None:
     building = containers.start("build", *SMALL)
-    wait_for(building, "OK created sql incremental model silver.curated_products")
+    wait_for(building, "OK created sql incremental model bronze.raw_products")
     assert stop(building) < STOP_S
-    assert building.returncode not in (0, 137)
-    assert "silver" not in containers.schemas()
+    assert building.returncode == 143
+    # No release: this project's bronze isn't gated, and is there at once.
+    assert not {"icegate", "silver"} & containers.schemas()
     code, said = containers.run("build", *SMALL)
     assert code == 0, said[-3000:]
     assert "release 1:" in said and "silver" in containers.schemas()
