@@ -61,13 +61,10 @@ def open_facts(at: Opened) -> list[dict[str, Any]]:
 
 def open_grid(builds: list[dict[str, Any]]) -> Grid:
     """Return them for people, who won't read the names of a thousand tables."""
-    shown = [{**build, "tables": _some(build["tables"])} for build in builds]
+    from icegate.trust.words import cut
+
+    shown = [{**build, "tables": cut(build["tables"], NAMED)} for build in builds]
     return Grid("name state written_at tables", shown, "open or held back now")
-
-
-def _some(names: list[str]) -> list[str]:
-    rest = len(names) - NAMED
-    return names if rest <= 1 else [*names[:NAMED], f"and {rest} more"]
 
 
 def event_facts(event: Event) -> dict[str, Any]:

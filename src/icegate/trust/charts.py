@@ -55,7 +55,7 @@ def rows_over_time(points: Sequence[tuple[datetime, int]], now: datetime) -> Mar
 
 def lineage(name: str, above: Sequence[str], below: Sequence[str]) -> Markup:
     """Return a picture of a table, what it is made of, and what is made of it."""
-    sides = [_cut(above), [name], _cut(below)]
+    sides = [words.cut(above, SHOWN), [name], words.cut(below, SHOWN)]
     rows = max(map(len, sides))
     height, width = rows * ROW + 10, 3 * BOX + 2 * GAP
     middle = height / 2
@@ -90,11 +90,6 @@ def _svg(told: str, width: float, height: float, drawn: str, kind: str = "chart"
         f'<svg class="{kind}" role="img" aria-label="{text}" viewBox="0 0 {width} {height:.0f}" '
         f'preserveAspectRatio="xMinYMid meet">{drawn}</svg>'
     )
-
-
-def _cut(names: Sequence[str]) -> list[str]:
-    more = len(names) - SHOWN
-    return [*names[:SHOWN], f"and {more + 1} more"] if more > 1 else [*names]
 
 
 def _short(text: str) -> str:

@@ -51,6 +51,12 @@ def title(table: str) -> str:
     return human(name).capitalize()
 
 
+def cut(names: Sequence[str], most: int) -> list[str]:
+    """Return names, with `and 4 more` for those after ``most``, where that's more than one."""
+    rest = len(names) - most
+    return [*names] if rest <= 1 else [*names[:most], f"and {rest} more"]
+
+
 def listed(values: Sequence[Any], last: str = "and") -> str:
     """Return `a, b and c`, or `a, b, c and 4 more`."""
     names = [str(value) for value in values]

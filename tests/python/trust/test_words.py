@@ -62,6 +62,8 @@ def test_names() -> None:
     assert words.human("usd") == "usd"
     assert words.listed(["a", "b"]) == "a and b"
     assert words.listed(["a", "b", "c", "d", "e"], "or") == "a, b, c or 2 more"
+    assert words.cut(["a", "b", "c", "d"], 2) == ["a", "b", "and 2 more"]
+    assert words.cut(["a", "b", "c"], 2) == ["a", "b", "c"]
     assert words.listed([]) == ""
 
 
