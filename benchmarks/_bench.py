@@ -156,6 +156,17 @@ def write_project(folder: Path, files: dict[str, str], target: dict[str, Any]) -
         path.write_text(text)
 
 
+def lake_project(folder: Path, **keys: Any) -> Lake:
+    """Make a project without a model, whose target has these keys, and return its lake."""
+    home = folder / ".icegate"
+    home.mkdir(parents=True)
+    target = {"type": "icegate", "schema": "gold", **keys}
+    profile = {"p": {"target": "dev", "outputs": {"dev": target}}}
+    (folder / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\n")
+    (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
+    return Lake(home=home, warehouse=home / "warehouse", memory=keys.get("memory", MEMORY))
+
+
 def project_yaml(**models: Any) -> str:
     """Return a dbt_project.yml with these configs of all models."""
     iceberg = {"+file_format": "iceberg"}

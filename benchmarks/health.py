@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from _bench import HOME, options, save
+from _bench import HOME, lake_project, options, save
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -21,7 +21,6 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField, StringType
 
 from icegate.catalog import open_catalog
-from icegate.settings import Lake
 
 TABLES, SNAPSHOTS, RUNS = 100, 20, 5
 BAR_CPU_S = 2.0
@@ -31,9 +30,7 @@ BY_DAY = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "day"))
 
 def make_lake(folder: Path) -> None:
     """Make the tables: one commit each, and others that change no file."""
-    home = folder / ".icegate"
-    home.mkdir(parents=True)
-    catalog = open_catalog(Lake(home=home, warehouse=home / "warehouse"))
+    catalog = open_catalog(lake_project(folder))
     catalog.create_namespace("gold")
     for number in range(TABLES):
         spec = BY_DAY if number % 10 == 9 else UNPARTITIONED_PARTITION_SPEC
@@ -41,9 +38,6 @@ def make_lake(folder: Path) -> None:
         is_large = number % 10 >= 8
         for each in range(SNAPSHOTS):
             commit(table, 20 if is_large else int(each < 5), f"day {each}")
-    (folder / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\n")
-    target = "{type: icegate, schema: gold}"
-    (folder / "profiles.yml").write_text(f"p: {{target: dev, outputs: {{dev: {target}}}}}\n")
 
 
 def commit(table: Table, files: int, day: str, megabytes: int = 400) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from _bench import HOME, MEMORY, ROOT, Claim, Cost, options, save, timed
+from _bench import HOME, MEMORY, ROOT, Claim, Cost, lake_project, options, save, timed
 from _chart import Axes, Line, draw
 from _stream import A_DAY, Month, Stream
 
@@ -76,15 +76,11 @@ def on_all(names: list[str]) -> list[str]:
 def new_lake(folder: Path) -> Lake:
     """Make an empty project with a lake of its own."""
     shutil.rmtree(folder, ignore_errors=True)
-    home = folder / ".icegate"
-    home.mkdir(parents=True)
-    (home / "ivy").symlink_to(ROOT / ".icegate" / "ivy")
-    (folder / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\n")
-    target = f"{{type: icegate, schema: gold, memory: {MEMORY}}}"
-    (folder / "profiles.yml").write_text(f"p: {{target: dev, outputs: {{dev: {target}}}}}\n")
+    lake = lake_project(folder, memory=MEMORY)
+    (lake.home / "ivy").symlink_to(ROOT / ".icegate" / "ivy")
     (folder / "target").mkdir()
     (folder / "target" / "manifest.json").write_text('{"nodes": {}}')
-    return Lake(home=home, warehouse=home / "warehouse", memory=MEMORY)
+    return lake
 
 
 def make_tables(lake: Lake, tables: int, merges: int) -> list[str]:

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from _bench import HOME, options, save
+from _bench import HOME, lake_project, options, save
 
 from icegate.catalog import open_catalog
-from icegate.settings import Lake
 
 SIZES, WRITTEN, SNAPSHOTS, TESTS = (60, 2_000), 60, 20, 20
 BAR_CPU_S, BAR_MIB = 60, 1024  # of the larger one
@@ -28,9 +27,7 @@ BAR_CPU_S, BAR_MIB = 60, 1024  # of the larger one
 
 def make_lake(folder: Path, tables: int) -> None:
     """Make the tables, and what dbt would say of them."""
-    home = folder / ".icegate"
-    home.mkdir(parents=True)
-    lake = Lake(home=home, warehouse=home / "warehouse")
+    lake = lake_project(folder)
     catalog = open_catalog(lake)
     catalog.create_namespace("gold")
     rows = pa.table({"id": range(100), "amount": [1.5] * 100, "name": ["x"] * 100})
@@ -73,9 +70,6 @@ def _write(folder: Path, tables: int) -> None:
     (folder / "target" / "manifest.json").write_text(json.dumps(manifest))
     told = {**run, "args": {"which": "test"}}
     (folder / "target" / "run_results.json").write_text(json.dumps(told))
-    (folder / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\n")
-    target = "{type: icegate, schema: gold}"
-    (folder / "profiles.yml").write_text(f"p: {{target: dev, outputs: {{dev: {target}}}}}\n")
 
 
 def _metadata(shape: str, **more: Any) -> dict[str, Any]:

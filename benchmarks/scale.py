@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import multiprocessing
-import os
 import shutil
 import sqlite3
 import time
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from _bench import HOME, options, save
+from _bench import HOME, lake_project, options, save
 from _chart import Axes, Line, draw
 from health import SCHEMA, commit, measure
 
@@ -73,19 +72,9 @@ class Series:
         return math.log(more / less) / math.log(large / small)
 
 
-def make_project(folder: Path) -> Lake:
-    """Make a project without a model, and its lake."""
-    home = folder / ".icegate"
-    home.mkdir(parents=True)
-    (folder / "dbt_project.yml").write_text("name: p\nversion: '1.0'\nprofile: p\n")
-    target = "{type: icegate, schema: gold, gate: true}"
-    (folder / "profiles.yml").write_text(f"p: {{target: dev, outputs: {{dev: {target}}}}}\n")
-    return Lake(home=home, warehouse=home / "warehouse")
-
-
 def make_tables(folder: Path, tables: int) -> None:
-    """Make gated tables, each with a release and a build that waits and passes."""
-    lake = make_project(folder)
+    """Make gated tables, each with rows, and with those of a build that waits and passes."""
+    lake = lake_project(folder, gate=True)
     catalog = open_catalog(lake)
     catalog.create_namespace("gold")
     rows = pa.table({f"c{each}": range(100) for each in range(COLUMNS)})
@@ -152,7 +141,7 @@ def _write_tests(folder: Path, tables: int) -> None:
 
 def make_files(folder: Path, files: int) -> None:
     """Make a table of so many files, which are names in manifests."""
-    catalog = open_catalog(make_project(folder))
+    catalog = open_catalog(lake_project(folder, gate=True))
     catalog.create_namespace("gold")
     table = catalog.create_table("gold.t", SCHEMA)
     for number in range(math.ceil(files / PER_COMMIT)):
@@ -161,14 +150,12 @@ def make_files(folder: Path, files: int) -> None:
 
 def make_releases(folder: Path, releases: int) -> None:
     """Make a ledger of so many releases of ten tables."""
-    lake = make_project(folder)
+    lake = lake_project(folder, gate=True)
     open_catalog(lake)  # makes the catalog's tables
     at = datetime.now(timezone.utc)
     events = [Event(at, f"b{n}", "published", n, detail='{"published": ["gold.t_0"]}')
               for n in range(1, releases + 1)]  # fmt: skip
-    moved = dict[str, Any](build="b", previous_snapshot_id=None, schema_id=0)
-    moved |= {"moved": True, "untested": False}
-    rows = [ReleaseTable(release=n, at=at, table_name=f"gold.t_{t}", snapshot_id=n, **moved)
+    rows = [ReleaseTable(n, at, f"b{n}", f"gold.t_{t}", n, None, 0, moved=True, untested=False)
             for n in range(1, releases + 1) for t in range(10)]  # fmt: skip
     ledger.append(lake, events, rows)
 
@@ -177,7 +164,7 @@ def commits_a_second(writers: int) -> float:
     """Return how many commits of one table each the catalog takes, with so many processes."""
     folder = HOME / "scale"
     shutil.rmtree(folder, ignore_errors=True)
-    lake = make_project(folder)
+    lake = lake_project(folder, gate=True)
     catalog = open_catalog(lake)
     catalog.create_namespace("gold")
     for number in range(writers):
@@ -238,7 +225,7 @@ def main() -> None:
     met = growth[worst] <= math.log10(10 * NOISE)
     print(f"scale: grows at most as size to the power of {growth[worst]:.2f} (icegate {worst}; "
           f"bar 1.04, which is linear: {'met' if met else 'missed'})")  # fmt: skip
-    os._exit(0 if met else 1)
+    raise SystemExit(0 if met else 1)
 
 
 if __name__ == "__main__":
