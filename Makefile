@@ -11,6 +11,7 @@ macros := macros tests/generic standins src/dbt/include
 # Two processes, each with a Spark that serves the tests of whole files. In their order: else files
 # with one long test come last, and one process waits for the other.
 two_at_once := -n 2 --dist loadfile --no-loadscope-reorder
+resolve = $(python) -m uv pip compile --quiet --universal --python-version 3.10 --upgrade --no-annotate --custom-compile-command "make lock"
 # A name that begins with _ is what the programs share.
 benchmarks = $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py))))
 
@@ -112,8 +113,8 @@ bench: $(installed) ## measure one claim of speed: NAME=<program in benchmarks/>
 	$(python) benchmarks/$(NAME).py $(ARGS)
 
 lock: $(installed) ## resolve the versions again, after a change of pyproject.toml
-	$(python) -m uv pip compile --quiet --universal --python-version 3.10 --upgrade --no-annotate --custom-compile-command "make lock" --extra dev --extra report --extra app --extra alerts -o requirements/lock.txt pyproject.toml
-	$(python) -m uv pip compile --quiet --universal --python-version 3.10 --upgrade --no-annotate --custom-compile-command "make lock" -o deploy/airflow/requirements.txt deploy/airflow/requirements.in
+	$(resolve) --extra dev --extra report --extra app --extra alerts -o requirements/lock.txt pyproject.toml
+	$(resolve) -o deploy/airflow/requirements.txt deploy/airflow/requirements.in
 
 clean: ## remove what dbt and the tools wrote; tables, landing data, jars and .venv stay
 	rm -rf target logs dist .pytest_cache .ruff_cache .mypy_cache

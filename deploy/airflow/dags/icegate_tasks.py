@@ -13,10 +13,11 @@ import shutil
 import signal
 import subprocess
 from collections import deque
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.sdk import BaseOperator, BaseSensorOperator, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 PROJECT = Path(os.environ.get("ICEGATE_PROJECT") or Path(__file__).parents[3]).absolute()
@@ -25,6 +26,17 @@ BIN = Path(os.environ.get("ICEGATE_BIN") or PROJECT / ".venv" / "bin")
 DAY = "{{ params.day or dag_run.run_after.strftime('%Y-%m-%d') }}"
 # One build for all tasks of a run, also when they are tried again.
 RELEASE = "{{ dag.dag_id | lower }}_{{ dag_run.run_after.strftime('%Y%m%dt%H%M%S') }}"
+# What both DAGs are set to.
+SHARED: dict[str, Any] = {
+    "start_date": datetime(2026, 1, 1, tzinfo=timezone.utc),
+    "catchup": False,  # a late run loads what is there, of all days
+    "max_active_runs": 1,
+    "params": {
+        "day": Param(None, type=["null", "string"], format="date", title="Day of the files")
+    },
+}
+# Also after a failure; but where `wait` failed, which is above it too, nothing was built.
+WHAT_PASSED = "all_done_min_one_success"
 LATE, MISSING = 3, 4  # codes of `icegate wait`
 WRONG_USAGE = 2
 LAST_LINES, NAMED = 8, 5  # of what failed, in the reason of a task
@@ -139,7 +151,8 @@ class IcegateOperator(BaseOperator):
 class IcegateBuild(IcegateOperator):
     """Run `dbt build` on the branches of a release; tried again, it goes on from what failed.
 
-    :param select: options of `dbt build`.
+    :param release: the name of the build.
+    :param options: options of `dbt build`.
     """
 
     template_fields = ("command", "release")
@@ -185,7 +198,8 @@ class IcegateWait(BaseSensorOperator):
     template_fields = ("day", "sources")
 
     def __init__(self, *, sources: list[str] | None = None, day: str = DAY, **kwargs: Any) -> None:
-        super().__init__(mode="reschedule", **kwargs)
+        often = {"poke_interval": 60, "timeout": timedelta(hours=4)}
+        super().__init__(mode="reschedule", **(often | kwargs))
         self.sources, self.day = sources or [], day
 
     def poke(self, context: Any) -> bool:
@@ -199,6 +213,22 @@ class IcegateWait(BaseSensorOperator):
         if looked.returncode == MISSING:
             return False
         raise AirflowFailException((looked.stderr or looked.stdout).strip())
+
+
+def end(wait: Any, built: Any, publishes: str = WHAT_PASSED) -> None:
+    """Add what comes after a build: publish it, by this trigger rule, make the report, maintain."""
+    publish = IcegateOperator(
+        task_id="publish",
+        command=["icegate", "release", "publish", RELEASE],
+        trigger_rule=publishes,
+        retries=0,  # what a test holds back stays so
+    )
+    report = IcegateOperator(
+        task_id="report", command=["icegate", "report"], trigger_rule="all_done"
+    )
+    maintain = IcegateOperator(task_id="maintain", command=["icegate", "maintain"])
+    wait >> built >> publish >> [report, maintain]
+    wait >> publish
 
 
 def _exception(code: int) -> type[AirflowException]:

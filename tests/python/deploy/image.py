@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conftest import ROOT
+
 from deploy.dockerfile import BASE_ENV, Stage, Step, context, expand, pairs, read_dockerfile, words
 
-ROOT = Path(__file__).parents[3]
 # How this machine reaches package registries; Docker passes proxies on as well.
 NETWORK = re.compile(r"pip_.*|.*_proxy|ssl_cert_file|.*ca_bundle", re.IGNORECASE)
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
@@ -196,10 +197,9 @@ class Builder:
             # Docker copies what is in a folder, and a file into one where the goal ends with /.
             named = target / found.name if found.is_file() and goal.endswith("/") else target
             named.parent.mkdir(parents=True, exist_ok=True)
-            from_, to = (f"{found}/.", f"{named}/") if found.is_dir() else (str(found), str(named))
-            named.mkdir(exist_ok=True) if found.is_dir() else None
             keep = "--preserve=mode,timestamps,links"
-            subprocess.run(["cp", "-R", keep, from_, to], check=True)
+            # Without -T a folder that is there would get the other one inside of it.
+            subprocess.run(["cp", "-RT", keep, found, named], check=True)
             if mode := step.options.get("chmod"):
                 named.chmod(int(mode, 8))
 
@@ -213,7 +213,7 @@ def _caches(step: Step) -> dict[str, Path]:
     if "mount" not in step.options:
         return {}
     given = dict(word.split("=") for word in step.options["mount"].split(","))
-    assert given == {"type": "cache", "target": "/root/.cache/pip"}
+    assert given == {"type": "cache", "target": "/var/cache/pip"}
     cache = Path.home() / ".cache" / "pip"
     cache.mkdir(parents=True, exist_ok=True)
     return {given["target"]: cache}

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from conftest import ROOT
@@ -110,10 +110,9 @@ class Airflow:
     def call(self, method: str, path: str, body: Any = None, *, quiet: bool = False) -> Any:
         url = f"http://127.0.0.1:{self.port}/api/v2/{path}"
         data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-        asked.method = method
+        kind = {"Content-Type": "application/json"}
         try:
-            with urllib.request.build_opener().open(asked) as answer:
+            with urlopen(Request(url, data, kind, method=method)) as answer:
                 return json.load(answer)
         except OSError:
             if quiet:

@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from conftest import ROOT
 
-ROOT = Path(__file__).parents[3]
 WORKFLOWS = ROOT / "deploy" / "github"
-GH = '#!/bin/sh\necho "$@" >>gh.log\n'
+
+
+def stub_gh(folder: Path) -> None:
+    """Put a `gh` there that only writes down, in `gh.log`, what it's asked for."""
+    gh = folder / "gh"
+    folder.mkdir(parents=True, exist_ok=True)
+    gh.write_text('#!/bin/sh\necho "$@" >>gh.log\n')
+    gh.chmod(0o755)
 
 
 class Ran(NamedTuple):
@@ -28,13 +35,9 @@ class Runner:
     def __init__(self, folder: Path, checkout: Path, given: dict[str, str]) -> None:
         self.checkout, self.given = checkout, given
         self.temp = folder / "temp"
+        self.temp.mkdir(parents=True, exist_ok=True)
         self.programs = folder / "programs"
-        for each in (self.temp, self.programs):
-            each.mkdir(parents=True, exist_ok=True)
-        gh = self.programs / "gh"
-        gh.write_text(GH)
-        gh.chmod(0o755)
-        self.paths = [str(self.programs)]
+        stub_gh(self.programs)
 
     def run(self, file: str, job: str, but: tuple[str, ...] = ()) -> Ran:
         """Run the commands of a job, in the environment that the workflow says, but for some."""
@@ -62,7 +65,9 @@ class Runner:
         environ |= {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
         environ |= {name: self._expand(text) for name, text in env.items()}
         environ |= {
-            "PATH": os.pathsep.join([*added.read_text().split(), *self.paths, os.environ["PATH"]]),
+            "PATH": os.pathsep.join(
+                [*added.read_text().split(), str(self.programs), os.environ["PATH"]]
+            ),
             "RUNNER_TEMP": str(self.temp),
             "GITHUB_PATH": str(added),
         }

@@ -14,6 +14,7 @@ from deploy.scheduled import BAD, DEPLOY, GOOD, REPAIRED, Lakehouse, wait_until
 
 pytestmark = pytest.mark.long
 
+TOTALS = "select * from main.totals order by 1"
 DAILY = DEPLOY / "cron" / "icegate-daily"
 
 
@@ -56,14 +57,14 @@ def test_a_good_day_is_published_and_told_in_the_log_alone(lakehouse: Lakehouse)
 
 def test_a_bad_day_is_told_and_readers_have_the_good_one(lakehouse: Lakehouse) -> None:
     lakehouse.land("2026-01-02", BAD)
-    before = lakehouse.rows("select * from main.totals order by 1")
+    before = lakehouse.rows(TOTALS)
     with webhook() as hook:
         channel = {"DAILY_CHANNEL": f"json://{hook.at}"}
         done = daily(lakehouse, "2026-01-02", **channel)
         assert done.returncode == 1
         assert "build ended with 1" in done.stderr
         assert "a test failed on main.orders (1 row) [not_null_orders_customer]" in done.stderr
-        assert lakehouse.rows("select * from main.totals order by 1") == before
+        assert lakehouse.rows(TOTALS) == before
         (told,) = hook.take()
         assert told["title"].startswith("Icegate: build ended with 1 on ")
         assert str(logs(lakehouse)[-1]) in told["message"]
@@ -71,7 +72,7 @@ def test_a_bad_day_is_told_and_readers_have_the_good_one(lakehouse: Lakehouse) -
         lakehouse.write("models/orders.sql", REPAIRED)
         assert daily(lakehouse, "2026-01-03", **channel).returncode == 0
         assert hook.take() == []
-    assert lakehouse.rows("select * from main.totals order by 1") == before
+    assert lakehouse.rows(TOTALS) == before
 
 
 def test_a_day_that_isnt_there_is_not_built(lakehouse: Lakehouse) -> None:
@@ -116,14 +117,14 @@ def test_two_at_once_and_one_that_was_killed(lakehouse: Lakehouse) -> None:
 
 
 def test_a_run_that_is_stopped_leaves_nothing_half_done(lakehouse: Lakehouse) -> None:
-    before = lakehouse.rows("select * from main.totals order by 1")
+    before = lakehouse.rows(TOTALS)
     run = begin(lakehouse, "START sql")
     run.terminate()
     said = run.communicate(timeout=90)[1]
     assert run.returncode == 143, said
     assert "somebody stopped it" in said
     assert "model main.totals" not in logs(lakehouse)[-1].read_text()  # dbt ended, too
-    assert lakehouse.rows("select * from main.totals order by 1") == before
+    assert lakehouse.rows(TOTALS) == before
     assert daily(lakehouse, "2026-01-01").returncode == 0
     assert lakehouse.json("release", "list")["open"] == []
 

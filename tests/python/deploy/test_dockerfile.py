@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 from deploy.dockerfile import context, read_dockerfile, words
-from deploy.image import ROOT, STOP_S, Builder, Image, stop
+from deploy.image import STOP_S, Builder, Image, stop
 from landing_data.generate import generate
 from landing_data.plan import Plan
 
@@ -156,6 +157,7 @@ def test_nothing_of_how_it_was_made_is_in_it(image: Image) -> None:
     names = {path.name for path in image.files.rglob("*")}
     assert not names & {"catalog.db", "hash_key", ".git", ".env"}
     assert not list(image.files.glob("root/.cache")) and not list(image.files.glob("tmp/*"))
+    assert not list(image.files.glob("var/cache/pip"))
     assert not list(image.files.glob("opt/icegate/ivy/cache"))
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import make_home
+from conftest import ROOT, make_home
 
-from deploy.runner import ROOT, WORKFLOWS, Ran, Runner
+from deploy.runner import WORKFLOWS, Ran, Runner
 from icegate.catalog import list_relations
 from icegate.cli.init import create_project
 from icegate.settings import Lake
@@ -123,6 +123,13 @@ def new_runner(installed: Path, tmp_path: Path) -> Callable[..., Runner]:
     return make
 
 
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Production's, empty."""
+    home = make_home(tmp_path / "a lake")
+    return Lake(home=home, warehouse=home / "warehouse")
+
+
 def check(ran: Ran, failed: tuple[str, ...] = ()) -> str:
     assert {name for name, code in ran.codes.items() if code} == {*failed}, ran.text[-4000:]
     return ran.text
@@ -165,20 +172,18 @@ def test_a_pull_request_that_fails_a_test_says_which(new_runner: Callable[..., R
 
 @pytest.mark.long
 def test_production_is_built_and_a_pull_request_compared_with_it(
-    new_runner: Callable[..., Runner], tmp_path: Path
+    new_runner: Callable[..., Runner], lake: Lake
 ) -> None:
-    home = make_home(tmp_path / "a lake")
-    lake = Lake(home=home, warehouse=home / "warehouse")
-    production = new_runner("production", home)
+    production = new_runner("production", lake.home)
     ran = production.run("main.yml", "build", but=("install",))
     check(ran)
     assert [*ran.codes] == ["packages", "build", "keep", "maintain", "report"]
     before = tables(lake)
     assert before["silver.curated_orders"]
-    kept = json.loads((home / "production" / "manifest.json").read_text())
+    kept = json.loads((lake.home / "production" / "manifest.json").read_text())
     assert "model.my_shop.curated_orders" in kept["nodes"]
 
-    change = new_runner("change", home)
+    change = new_runner("change", lake.home)
     model = change.checkout / "models" / "silver" / "curated_orders.sql"
     model.write_text(
         model.read_text().replace("    updated_at,\n", "    updated_at,\n    1 as one,\n")
@@ -195,20 +200,18 @@ def test_production_is_built_and_a_pull_request_compared_with_it(
 
 @pytest.mark.long
 def test_production_keeps_what_readers_have_when_a_test_fails(
-    new_runner: Callable[..., Runner], tmp_path: Path
+    new_runner: Callable[..., Runner], lake: Lake
 ) -> None:
-    home = make_home(tmp_path / "a lake")
-    lake = Lake(home=home, warehouse=home / "warehouse")
-    check(new_runner("good", home).run("main.yml", "build", but=("install",)))
+    check(new_runner("good", lake.home).run("main.yml", "build", but=("install",)))
     before = tables(lake)
-    kept = (home / "production" / "manifest.json").read_bytes()
-    bad = new_runner("bad", home)
+    kept = (lake.home / "production" / "manifest.json").read_bytes()
+    bad = new_runner("bad", lake.home)
     plant_a_bad_order(bad.checkout)
     ran = bad.run("main.yml", "build", but=("install",))
     said = check(ran, failed=("build",))
     assert "keep" not in ran.codes and "maintain" not in ran.codes
     assert "held back since release 1: a test failed on silver.curated_orders" in said
-    assert (home / "production" / "manifest.json").read_bytes() == kept
+    assert (lake.home / "production" / "manifest.json").read_bytes() == kept
     assert "old" in said.partition("== report")[2]
     assert tables(lake).keys() == before.keys()
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT, make_home
+from deploy.runner import stub_gh
 
 from icegate.catalog import list_relations, read_metadata
 from icegate.settings import Lake
@@ -22,7 +23,6 @@ from landing_data.plan import Plan
 pytestmark = pytest.mark.long
 
 LEFT_OUT = (".git", ".venv", ".icegate", "target", "logs", "dbt_packages", "landing", "__pycache__")
-GH = '#!/bin/sh\necho "$@" >>gh.log\n'
 
 
 class Runner:
@@ -35,14 +35,12 @@ class Runner:
         for copy in (self.production, self.checkout):
             shutil.copytree(ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
             (copy / ".venv").symlink_to(ROOT / ".venv")
-        landing, gh = folder / "landing", folder / "bin" / "gh"
+        landing, programs = folder / "landing", folder / "bin"
         generate(Plan(landing, customers=150, products=60, orders=900), [], lambda path, rows: None)
-        gh.parent.mkdir()
-        gh.write_text(GH)
-        gh.chmod(0o755)
+        stub_gh(programs)
         own = {name: text for name, text in os.environ.items() if not name.startswith("DBT_")}
         self.environ = own | {
-            "PATH": f"{gh.parent}:{os.environ['PATH']}",
+            "PATH": f"{programs}:{os.environ['PATH']}",
             "ICEGATE_LANDING": str(landing),
             "ICEGATE_HOME": str(self.home),
             "PRODUCTION": str(self.production),
