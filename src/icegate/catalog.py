@@ -6,75 +6,33 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from icegate.databases.postgres import Postgres
-from icegate.databases.run import Database, Run
-from icegate.databases.sqlite import Sqlite
+from icegate.catalogs.entries import CatalogEntry as CatalogEntry
+from icegate.catalogs.entries import local_path as local_path
+from icegate.catalogs.kind import Kind
+from icegate.catalogs.postgres import Postgres
+from icegate.catalogs.sqlite import Sqlite
 from icegate.errors import CatalogError
 from icegate.settings import Lake
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-NAMESPACE_COLUMNS = {
-    "iceberg_namespace_properties": "namespace",
-    "iceberg_tables": "table_namespace",
-}
+    import pyiceberg.catalog
 
 
-class CatalogEntry(NamedTuple):
-    """One table or view as the catalog's own row has it."""
+def catalog_of(lake: Lake) -> Kind:
+    """Return the catalog of a lake, of whichever kind."""
+    if lake.catalog_type == "nessie":
+        from icegate.catalogs.nessie import Nessie
 
-    namespace: str
-    name: str
-    kind: str  # table or view
-    metadata_location: str
-
-    @property
-    def full_name(self) -> str:
-        """The two-part name that people write."""
-        return f"{self.namespace}.{self.name}"
-
-    def renamed(self, full_name: str) -> CatalogEntry:
-        """Return the same under another two-part name."""
-        namespace, _, name = full_name.partition(".")
-        return self._replace(namespace=namespace, name=name)
-
-    @property
-    def metadata_file(self) -> Path:
-        """Where the metadata file lies on this machine."""
-        return local_path(self.metadata_location)
-
-
-def local_path(location: str) -> Path:
-    """Return the path of `file:/a b`, `file:///a b` or `/a b`; Iceberg quotes no character."""
-    scheme, colon, rest = location.partition(":")
-    if not colon or "/" in scheme:
-        return Path(location)
-    if scheme != "file":
-        raise CatalogError(
-            f"cannot read {location}",
-            why="this command reads local warehouses only",
-            fix="query it on Spark: `icegate sql --spark`",
-        )
-    return Path("/" + rest.lstrip("/"))
-
-
-def database_of(lake: Lake) -> Database:
-    """Return the database that holds the catalog's rows."""
+        return Nessie(lake)
     return Postgres(lake) if lake.catalog_uri else Sqlite(lake)
 
 
-def open_catalog(lake: Lake) -> SqlCatalog:
-    """Open PyIceberg's catalog over the same rows that Spark uses; it lists no views."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    uri = database_of(lake).pyiceberg_uri
-    return SqlCatalog(lake.catalog, uri=uri, warehouse=f"file://{lake.warehouse}")
+def open_catalog(lake: Lake) -> pyiceberg.catalog.Catalog:
+    """Open PyIceberg's catalog over the same tables that Spark uses; it lists no views."""
+    return catalog_of(lake).tables()
 
 
 def list_relations(lake: Lake, schema: str | None = None) -> list[CatalogEntry]:
@@ -82,47 +40,12 @@ def list_relations(lake: Lake, schema: str | None = None) -> list[CatalogEntry]:
 
     None of them when nothing was built yet.
     """
-    one = "" if schema is None else " and lower(table_namespace) = lower(?)"
-    with reading(lake, "iceberg_tables") as run:
-        if run is None:
-            return []
-        rows = run(
-            f"select * from iceberg_tables where catalog_name = ?{one}",
-            *(value for value in (lake.catalog, schema) if value is not None),
-        )
-    # Catalogs of before views have no column iceberg_type, and it may be null.
-    knows_views = bool(rows) and "iceberg_type" in rows[0].keys()  # noqa: SIM118
-    return sorted(
-        CatalogEntry(
-            row["table_namespace"],
-            row["table_name"],
-            "view" if knows_views and row["iceberg_type"] == "VIEW" else "table",
-            row["metadata_location"],
-        )
-        for row in rows
-    )
+    return sorted(catalog_of(lake).relations(schema))
 
 
 def list_namespaces(lake: Lake) -> list[str]:
     """Return all schemas, those without a table too; none when nothing was built yet."""
-    found = set()
-    for table, column in NAMESPACE_COLUMNS.items():
-        with reading(lake, table) as run:
-            if run is not None:
-                asked = f"select {column} as name from {table} where catalog_name = ?"
-                found |= {row["name"] for row in run(asked, lake.catalog)}
-    return sorted(found)
-
-
-@contextmanager
-def reading(lake: Lake, table: str) -> Iterator[Run | None]:
-    """Hold a connection that reads one of the catalog's own tables; None before it's made."""
-    database = database_of(lake)
-    if not database.is_made:
-        yield None
-        return
-    with database.connected("ro") as run:
-        yield run if table in {row["name"] for row in run(database.tables)} else None
+    return sorted(catalog_of(lake).schemas())
 
 
 def read_metadata(entry: CatalogEntry) -> dict[str, Any]:
@@ -147,14 +70,7 @@ def read_metadata(entry: CatalogEntry) -> dict[str, Any]:
 
 def check_catalog(lake: Lake) -> None:
     """Raise ``CatalogError`` unless a run can write: unlocked, whole, and all its files there."""
-    database = database_of(lake)
-    database.check()
-    with reading(lake, "iceberg_tables") as made:
-        if made is None:
-            return
-    with database.connected("rw") as run:
-        for statement in (*database.begin, "rollback"):
-            run(statement)
+    catalog_of(lake).check()
     check_files(lake, list_relations(lake))
 
 
@@ -166,15 +82,15 @@ def check_files(lake: Lake, entries: list[CatalogEntry]) -> None:
     if not gone:
         return
     old, _ = Counter(_warehouse_of(entry) for entry in gone).most_common(1)[0]
-    moved, database = old != lake.warehouse, database_of(lake)
+    moved, catalog = old != lake.warehouse, catalog_of(lake)
     raise CatalogError(
-        f"cannot use the catalog {database}: the metadata files of {len(gone)} of "
+        f"cannot use the catalog {catalog}: the metadata files of {len(gone)} of "
         f"{len(entries)} tables are gone",
         why=f"the warehouse was moved: the catalog has it in {old}, the project in {lake.warehouse}"
         if moved
         else f"they are no longer in {old}, the first of {gone[0].full_name}",
         fix=f"{f'move it back to {old}' if moved else 'restore them from a backup'}, or start "
-        f"anew: {database.anew}",
+        f"anew: {catalog.anew}",
     )
 
 

@@ -16,12 +16,11 @@ from typing import Any
 
 from icegate.catalog import (
     CatalogEntry,
-    database_of,
+    catalog_of,
     list_namespaces,
     list_relations,
     local_path,
     read_metadata,
-    reading,
 )
 from icegate.errors import CatalogError, ConfigError, did_you_mean
 from icegate.gate import refs
@@ -59,16 +58,8 @@ def state_of(lake: Lake, name: str) -> Path:
 
 def environments(lake: Lake) -> dict[str, Environment]:
     """Return the environments by name."""
-    with reading(lake, "iceberg_namespace_properties") as run:
-        if run is None:
-            return {}
-        rows = run(
-            "select namespace, property_value from iceberg_namespace_properties"
-            " where catalog_name = ? and property_key = ? order by namespace",
-            lake.catalog,
-            MARK,
-        )
-    made = {row["namespace"]: datetime.fromisoformat(row["property_value"]) for row in rows}
+    marked = catalog_of(lake).marked(MARK)
+    made = {name: datetime.fromisoformat(at) for name, at in marked.items()}
     schemas, entries = list_namespaces(lake), list_relations(lake)
     return {
         name: Environment(
@@ -100,16 +91,8 @@ def create(lake: Lake, name: str, manifest: Mapping[str, Any]) -> Path:
     """
     _check(lake, name, manifest)
     make_namespace(lake, name)
-    with database_of(lake).connected("rw") as run:
-        run(
-            "insert into iceberg_namespace_properties"
-            " (catalog_name, namespace, property_key, property_value) values (?, ?, ?, ?)"
-            " on conflict do nothing",
-            lake.catalog,
-            name,
-            MARK,
-            datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        )
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    catalog_of(lake).mark(name, MARK, now)
     folder = state_of(lake, name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "manifest.json").write_text(json.dumps(manifest))

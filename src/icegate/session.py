@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icegate.catalog import check_catalog, database_of
+from icegate.catalog import catalog_of, check_catalog
 from icegate.class_archive import CONF_DIR, make_archive
 from icegate.cluster import await_worker, master, no_cluster, own_checkpoints
 from icegate.errors import IcegateError, JarsError
@@ -139,7 +139,7 @@ def first_use(lake: Lake, session: SparkSession) -> None:
 
     Iceberg makes the catalog's tables at its first use, and fails when another one does too.
     """
-    with alone(database_of(lake).lock("catalog"), "open the catalog"):
+    with alone(catalog_of(lake).lock("catalog"), "open the catalog"):
         session.sql(f"show namespaces in {lake.catalog}").collect()
 
 

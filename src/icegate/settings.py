@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
 import yaml
 from jinja2 import Environment, TemplateError, UndefinedError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from icegate.databases.postgres import check_uri
+from icegate.catalogs.place import check_place
 from icegate.errors import ConfigError
 
 SPARK_SCALA = "4.1_2.13"
@@ -43,9 +43,12 @@ class Lake(BaseModel):
     home: Path
     catalog: str = Field(default="lake", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     warehouse: Path
-    # PostgreSQL, for the catalog of a team; without it the catalog is a file in `home`.
-    catalog_uri: Annotated[str, AfterValidator(check_uri)] | None = None
+    # The catalog of a team; without an address it's a file in `home`.
+    catalog_type: Literal["postgres", "nessie"] | None = None
+    catalog_uri: str | None = None
     catalog_password: SecretStr | None = None
+    catalog_token: SecretStr | None = None
+    catalog_ref: str = Field(default="main", pattern=r"^[A-Za-z][A-Za-z0-9._/-]*$")
     # A cluster for the work; without it Spark works in the driver, on `cores` of this machine.
     master: str | None = Field(default=None, pattern=r"^(spark://.+|yarn|k8s://.+)$")
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mMgG]$")
@@ -55,6 +58,11 @@ class Lake(BaseModel):
     # What DuckDB may read for one test: on a cluster Spark has more machines than this one.
     audit_max_mb: int = Field(default=4096, ge=0)
     spark_conf: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _check_catalog(self) -> Lake:
+        check_place(self.catalog_type, self.catalog_uri)
+        return self
 
     @property
     def catalog_db(self) -> Path:
@@ -85,8 +93,11 @@ class Lake(BaseModel):
 
 TARGET_KEYS = (
     "catalog",
+    "catalog_type",
     "catalog_uri",
     "catalog_password",
+    "catalog_token",
+    "catalog_ref",
     "master",
     "memory",
     "cores",
@@ -96,7 +107,7 @@ TARGET_KEYS = (
 )
 
 
-SECRETS = ("token", "password", "catalog_password")
+SECRETS = ("token", "password", "catalog_password", "catalog_token")
 
 
 def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:

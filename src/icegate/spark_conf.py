@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from icegate.catalog import database_of
+from icegate.catalog import catalog_of
 from icegate.class_archive import java_options
 from icegate.cluster import of_master
 from icegate.settings import JARS, Lake
@@ -68,13 +68,11 @@ def _launch_conf(lake: Lake) -> dict[str, str]:
 
 
 def catalog_conf(lake: Lake) -> dict[str, str]:
-    """Return the conf of the catalog: JDBC, whose rows PyIceberg reads too."""
+    """Return the conf of the catalog, whose tables are read without Spark, too."""
     catalog = f"spark.sql.catalog.{lake.catalog}"
     return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "jdbc",
-        **{f"{catalog}.{key}": value for key, value in database_of(lake).conf().items()},
-        f"{catalog}.jdbc.schema-version": "V1",  # V0 has no views
+        **{f"{catalog}.{key}": value for key, value in catalog_of(lake).conf().items()},
         f"{catalog}.warehouse": f"file://{lake.warehouse}",
         f"{catalog}.cache-enabled": "false",  # a cached table hides what another process wrote
         f"{catalog}.table-default.commit.retry.num-retries": "30",
@@ -87,9 +85,9 @@ def database_conf(lake: Lake) -> dict[str, str]:
 
     That only a running session is told: what a start is given is there for all to see.
     """
-    database, catalog = database_of(lake), f"spark.sql.catalog.{lake.catalog}"
-    place = database.conf() if lake.has_own_catalog else {}
-    return {f"{catalog}.{key}": value for key, value in {**place, **database.secrets()}.items()}
+    own, catalog = catalog_of(lake), f"spark.sql.catalog.{lake.catalog}"
+    place = own.conf() if lake.has_own_catalog else {}
+    return {f"{catalog}.{key}": value for key, value in {**place, **own.secrets()}.items()}
 
 
 def session_conf(lake: Lake) -> dict[str, str]:

@@ -168,14 +168,14 @@ def _home(at: Opened) -> Found:
 
 
 def _catalog(at: Opened) -> Found:
-    from icegate.catalog import check_catalog, database_of, list_relations
+    from icegate.catalog import catalog_of, check_catalog, list_relations
 
     lake = at.lake.model_copy(update={"catalog_timeout_s": LOCK_WAIT_S})
     check_catalog(lake)
     kinds = [entry.kind for entry in list_relations(lake)]
     counted = f"{kinds.count('table')} tables, {kinds.count('view')} views, all files there"
     said = counted if kinds else "no tables yet: nothing was built"
-    return "ok", f"{said}; in {database_of(lake)}, not locked"
+    return "ok", f"{said}; in {catalog_of(lake)}, not locked"
 
 
 def _gate(at: Opened) -> Found:
@@ -184,7 +184,9 @@ def _gate(at: Opened) -> Found:
         what = "this target's catalog isn't one that a release can be published in"
         fix = "leave another catalog out of the target; docs/targets.md"
         return ("warn" if at.keys.get("gate") else "ok"), f"off: {what}", fix
-    how = "a release moves all its tables in one transaction of the catalog, views too"
+    from icegate.catalog import catalog_of
+
+    how = f"a release {catalog_of(at.lake).publishes}"
     if at.keys.get("gate"):
         return "ok", how
     return "ok", f"off: what is built is seen at once. With `gate: true` {how}"

@@ -28,11 +28,11 @@ def notify(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 when one isn't told.")] = False,
 ) -> Shown:
     """Tell people what the last release published, and what is held back and why."""
-    from icegate.catalog import database_of
+    from icegate.catalog import catalog_of
     from icegate.trust import deliver
 
     # One process at a time, so that two don't tell the same.
-    with nullcontext() if dry_run else alone(database_of(at.lake).lock("notify"), "tell anyone"):
+    with nullcontext() if dry_run else alone(catalog_of(at.lake).lock("notify"), "tell anyone"):
         outcomes, notes, refused = _outcomes(at, again)
         if not dry_run:
             deliver.tell(at.lake, outcomes)

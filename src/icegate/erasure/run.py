@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icegate.catalog import database_of, list_relations
+from icegate.catalog import catalog_of, list_relations
 from icegate.erasure.landing import Landed, Landing
 from icegate.erasure.subject import Known, Subject
 from icegate.erasure.tables import Search, Survey
@@ -127,7 +127,7 @@ class Erasure:
         Run again after it was stopped, it does the rest. Raises ``GateError`` with nothing
         changed while a build writes one of the tables.
         """
-        with held_alone(database_of(self.lake).lock("erasure"), "erase"), lease(self.lake):
+        with held_alone(catalog_of(self.lake).lock("erasure"), "erase"), lease(self.lake):
             self.landing.finish()
             before = self.look()
             cost: dict[str, Any] = {"release": None, "tables": {}}

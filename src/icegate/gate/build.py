@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from icegate.catalog import database_of
+from icegate.catalog import catalog_of
 from icegate.errors import ConfigError, GateError
 from icegate.gate.refs import BUILD_STAMP, Metadata, branch_of, builds
 from icegate.locks import Held, Lock, alone
@@ -108,8 +108,8 @@ def hold_table(lake: Lake, build: str, table: str) -> AbstractContextManager[Non
 
 def publishing(lake: Lake) -> AbstractContextManager[None]:
     """Hold while this process publishes: one at a time; the lock ends with its process."""
-    return alone(database_of(lake).lock("publish"), WRITE)
+    return alone(catalog_of(lake).lock("publish"), WRITE)
 
 
 def _lock(lake: Lake, name: str) -> Lock:
-    return database_of(lake).lock(f"builds/{name}")
+    return catalog_of(lake).lock(f"builds/{name}")

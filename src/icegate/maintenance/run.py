@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from icegate.catalog import database_of, local_path
+from icegate.catalog import catalog_of, local_path
 from icegate.errors import CatalogError, IcegateError, TableError
 from icegate.explain import explain
 from icegate.gate import refs
@@ -215,7 +215,7 @@ class _Met(Exception):
 
 def lease(lake: Lake) -> AbstractContextManager[None]:
     """Hold while tables are maintained; raise when another process does that already."""
-    return held_alone(database_of(lake).lock("maintenance"), "maintain tables")
+    return held_alone(catalog_of(lake).lock("maintenance"), "maintain tables")
 
 
 def check_rows(before: refs.Metadata, after: refs.Metadata, table: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from health.tables import Made, append, write
 from shop import lake_of, make_project, make_tables, run_icegate
 
-from icegate.catalog import database_of
+from icegate.catalog import catalog_of
 from icegate.locks import held_alone
 
 
@@ -116,7 +116,7 @@ def test_one_at_a_time(folder: Path) -> None:
     lake = lake_of(folder)
     Made(lake)
     parse(folder)
-    with held_alone(database_of(lake).lock("maintenance"), "maintain"):
+    with held_alone(catalog_of(lake).lock("maintenance"), "maintain"):
         ran = run_icegate(folder, "maintain")
         assert ran.code == 1 and "another process does: it holds" in ran.err
         assert run_icegate(folder, "maintain", "--plan").code == 0

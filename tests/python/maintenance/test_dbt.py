@@ -7,7 +7,7 @@ import shutil
 import pytest
 from conftest import ROOT, DbtProject
 
-from icegate.catalog import database_of
+from icegate.catalog import catalog_of
 from icegate.gate.refs import Metadata
 from icegate.gate.store import edit
 from icegate.health.limits import DAY_MS
@@ -42,7 +42,7 @@ def files(project: DbtProject) -> int:
 
 def test_by_hand(sick: DbtProject) -> None:
     assert files(sick) == 6
-    with held_alone(database_of(sick.lake).lock("maintenance"), "maintain"):
+    with held_alone(catalog_of(sick.lake).lock("maintenance"), "maintain"):
         ran = sick.dbt("run-operation", "maintain")
         assert ran.ok and "another process does" in ran.told and files(sick) == 6
     ran = sick.dbt("run-operation", "maintain", "--args", "{select: ['*.t']}")

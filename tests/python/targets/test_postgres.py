@@ -20,7 +20,7 @@ from certificates import make_certificates
 from conftest import DbtProject, make_home
 from released import add, end, ids, make, two_releases
 
-from icegate.catalog import check_catalog, database_of, list_namespaces, list_relations, local_path
+from icegate.catalog import catalog_of, check_catalog, list_namespaces, list_relations, local_path
 from icegate.errors import CatalogError, ConfigError, IcegateError
 from icegate.gate import ledger
 from icegate.gate.build import hold_alive, is_alive, publishing
@@ -184,7 +184,7 @@ def test_a_lock_holds_on_every_machine_and_ends_with_its_process(
     holder = _holding(one)
     with (
         pytest.raises(IcegateError, match="another process does: it holds icegate lake publish"),
-        held_alone(database_of(other).lock("publish"), "publish"),
+        held_alone(catalog_of(other).lock("publish"), "publish"),
     ):
         pass
     got, waiting = threading.Event(), threading.Event()

@@ -47,8 +47,11 @@ class IcegateCredentials(SparkCredentials):
     ca_certs: str | None = None
     connect: str | None = None
     catalog: str | None = None
+    catalog_type: str | None = None
     catalog_uri: str | None = None
     catalog_password: str | None = field(default=None, repr=False)
+    catalog_token: str | None = field(default=None, repr=False)
+    catalog_ref: str | None = None
     home: str | None = None
     warehouse: str | None = None
     master: str | None = None
@@ -131,7 +134,7 @@ class IcegateCredentials(SparkCredentials):
             return "method", "host", "port", "use_ssl", "schema", "catalog", "ansi"
         if self.is_remote:
             return super()._connection_keys()
-        where = ("catalog", "home", "catalog_uri", "warehouse", "master")
+        where = ("catalog", "home", "catalog_uri", "catalog_ref", "warehouse", "master")
         return "method", "schema", *filter(self.__dict__.get, where), "memory", "cores", "ansi"
 
     @as_dbt_error()

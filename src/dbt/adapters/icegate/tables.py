@@ -14,7 +14,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt.adapters.icegate.errors import as_dbt_error
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.anomalies.as_test import as_sql
-from icegate.catalog import database_of
+from icegate.catalog import catalog_of
 from icegate.gate.refs import WAP_ENABLED
 from icegate.landing import file_uri, new_files
 from icegate.locks import loading
@@ -181,7 +181,7 @@ class Tables:
             )
         if table is not None and self.adapter.embedded_lake is not None:
             name = f"builds/loading.{table.schema}.{table.identifier}"
-            loading.begin(database_of(self.adapter.embedded_lake).lock(name))
+            loading.begin(catalog_of(self.adapter.embedded_lake).lock(name))
         loaded = f"select distinct loaded_from from {table}"
         rows = self.adapter.execute(loaded, fetch=True)[1].rows if table is not None else ()
         with as_dbt_error():

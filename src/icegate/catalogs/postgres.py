@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from icegate.databases.run import Run
+from icegate.catalogs.rows import Rows, Run
 from icegate.errors import CatalogError, ConfigError
 from icegate.locks import Held
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from icegate.settings import Lake
 
-SCHEMES = ("postgresql", "postgres")
-# What both drivers, Spark's and Python's, understand in the same way.
-OPTIONS = {"sslmode", "sslrootcert", "options"}
 CONNECT_TIMEOUT_S = 10
 # A lock is its connection: one that a firewall forgets would be lost, and nobody told.
 ALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10}
@@ -62,12 +59,12 @@ CAUSES = (
 )
 
 
-class Postgres:
+class Postgres(Rows):
     """The database that a target's ``catalog_uri`` names."""
 
     # Waits for those who write now; who reads needn't wait.
     begin = ("begin", "lock table iceberg_tables in share row exclusive mode")
-    tables = (
+    listing = (
         "select table_name as name from information_schema.tables"
         " where table_schema = any (current_schemas(false))"
     )
@@ -75,7 +72,7 @@ class Postgres:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        url = urlsplit(check_uri(str(lake.catalog_uri)))
+        url = urlsplit(str(lake.catalog_uri))
         self._place = f"{url.netloc.rpartition('@')[2]}{url.path}"
         self._user, self._options = url.username and unquote(url.username), url.query
         secret = lake.catalog_password
@@ -105,8 +102,8 @@ class Postgres:
         who = ":".join(quote(part, safe="") for part in given)
         return f"postgresql+psycopg://{f'{who}@' if who else ''}{self._place}?{self._options}"
 
-    def conf(self) -> dict[str, str]:
-        """Return what Spark's catalog is set to, below its name."""
+    def where(self) -> dict[str, str]:
+        """Return what Spark's catalog is told of where the rows are."""
         found = {"uri": f"jdbc:postgresql://{self._place}?{self._options}"}
         return found | ({"jdbc.user": self._user} if self._user else {})
 
@@ -132,10 +129,10 @@ class Postgres:
                 run("set default_transaction_read_only = on")
             yield run
 
-    def check(self) -> None:
+    def check_rights(self) -> None:
         """Raise ``CatalogError`` unless this user may write it, or make its tables."""
         with self.connected("rw") as run:
-            held = {row["name"] for row in run(self.tables)}
+            held = {row["name"] for row in run(self.listing)}
             if "iceberg_tables" not in held:
                 run("begin")
                 run("create table icegate_probe (n int)")
@@ -211,33 +208,6 @@ class AdvisoryLock:
         if held is not None:
             held.close()
         return held is None
-
-
-def check_uri(uri: str) -> str:
-    """Return a catalog's URI; raise ``ConfigError``, which doesn't show it, where it can't be one.
-
-    A password doesn't belong there: it would be in messages and in the arguments of processes.
-    """
-    what = "cannot use `catalog_uri:` of the target"
-    fix = "write it as `postgresql://user@host:5432/database`; docs/targets.md"
-    try:
-        url = urlsplit(uri)
-        port, password = url.port, url.password
-    except ValueError as error:
-        raise ConfigError(what, why=str(error), fix=fix) from None
-    if url.scheme not in SCHEMES:
-        raise ConfigError(what, why=f"{url.scheme or 'nothing'} is no database of ours", fix=fix)
-    if password is not None:
-        key = "`catalog_password: \"{{ env_var('DBT_ENV_SECRET_CATALOG_PASSWORD') }}\"`"
-        fix = f"set {key} in its place; docs/targets.md"
-        raise ConfigError(what, why="there is a password in it, which would be shown", fix=fix)
-    if not url.hostname or not url.path.strip("/") or port == 0:
-        raise ConfigError(what, why="it names no host, or no database", fix=fix)
-    unknown = {pair.partition("=")[0] for pair in url.query.split("&") if pair} - OPTIONS
-    if unknown:
-        known = ", ".join(sorted(OPTIONS))
-        raise ConfigError(what, why=f"{', '.join(sorted(unknown))}: known are {known}", fix=fix)
-    return uri
 
 
 def _psycopg() -> Any:

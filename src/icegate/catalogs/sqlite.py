@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from icegate.databases.run import Run
+from icegate.catalogs.rows import Rows, Run
 from icegate.errors import CatalogError
 from icegate.locks import FileLock
 from icegate.settings import Lake
@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 QUIET_WAIT_S = 2.0  # a commit takes milliseconds; who waits longer wants to know for what
 
 
-class Sqlite:
+class Sqlite(Rows):
     """The file ``catalog.db`` of a home."""
 
     # No other process writes from here on, until the end of the transaction.
     begin = ("begin immediate",)
-    tables = "select name from sqlite_master"
+    listing = "select name from sqlite_master"
     Exists = sqlite3.IntegrityError  # what an insert raises for a row that another one made
 
     def __init__(self, lake: Lake) -> None:
@@ -50,8 +50,8 @@ class Sqlite:
         """Where PyIceberg's ``SqlCatalog`` finds it."""
         return f"sqlite:///{self.lake.catalog_db}?timeout={self.lake.catalog_timeout_s}"
 
-    def conf(self) -> dict[str, str]:
-        """Return what Spark's catalog is set to, below its name.
+    def where(self) -> dict[str, str]:
+        """Return what Spark's catalog is told of where the rows are.
 
         Write-ahead log, waiting and retries are what lets parallel writers lose no row.
         """
@@ -92,7 +92,7 @@ class Sqlite:
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
-    def check(self) -> None:
+    def check_rights(self) -> None:
         """Raise ``CatalogError`` unless this user may write it."""
         folder = next(f for f in (self.lake.home, *self.lake.home.parents) if f.exists())
         if not os.access(folder, os.W_OK | os.X_OK):
