@@ -68,6 +68,12 @@ def read_metadata(entry: CatalogEntry) -> dict[str, Any]:
         ) from error
 
 
+def keeps_files(lake: Lake, metadata: dict[str, Any]) -> bool:
+    """Tell whether no file of a table may be deleted, whatever its own snapshots say."""
+    said = (metadata.get("properties") or {}).get("gc.enabled")
+    return catalog_of(lake).keeps_files if said is None else str(said).lower() == "false"
+
+
 def check_catalog(lake: Lake) -> None:
     """Raise ``CatalogError`` unless a run can write: unlocked, whole, and all its files there."""
     catalog_of(lake).check()

@@ -67,10 +67,13 @@ def lake(
 
 def catalog_keys(lake: Lake) -> dict[str, Any]:
     """Return the keys of a target that say where a lake's catalog is, where it isn't its own."""
-    if lake.catalog_uri is None or lake.catalog_password is None:
+    if lake.catalog_uri is None:
         return {}
-    password = lake.catalog_password.get_secret_value()
-    return {"catalog_uri": lake.catalog_uri, "catalog_password": password}
+    keys = {"catalog_type": lake.catalog_type, "catalog_uri": lake.catalog_uri}
+    keys["catalog_ref"] = lake.catalog_ref
+    secrets = {"catalog_password": lake.catalog_password, "catalog_token": lake.catalog_token}
+    keys |= {name: secret.get_secret_value() for name, secret in secrets.items() if secret}
+    return {name: value for name, value in keys.items() if value is not None}
 
 
 def _lake(home: Path, catalog: dict[str, Any]) -> Lake:

@@ -31,12 +31,35 @@ def jars_of(name: str, organisation: str, module: str, version: str) -> list[Pat
     return sorted(folder.glob("*.jar"))
 
 
+def jar_of(name: str, organisation: str, module: str, version: str, classifier: str) -> Path:
+    """Return one jar of a module, by its classifier, without what it needs."""
+    folder = CACHE / name
+    jar = folder / f"{module}-{version}-{classifier}.jar"
+    with alone(FileLock(folder / "jars.lock"), f"get the jar of {name}"):
+        if not jar.is_file():
+            wanted = folder / "ivy.xml"
+            wanted.write_text(
+                '<ivy-module version="2.0" xmlns:maven="http://ant.apache.org/ivy/maven">'
+                '<info organisation="icegate" module="one-jar"/>'
+                '<dependencies defaultconf="default->master(default)">'
+                f'<dependency org="{organisation}" name="{module}" rev="{version}">'
+                f'<artifact name="{module}" type="jar" maven:classifier="{classifier}"/>'
+                "</dependency></dependencies></ivy-module>"
+            )
+            pattern = f"{folder}/partial/[artifact]-[revision]-[classifier].[ext]"
+            _ivy(name, ["-ivy", wanted, "-confs", "default", "-retrieve", pattern])
+            (folder / "partial" / jar.name).rename(jar)
+    return jar
+
+
 def _get_jars(name: str, dependency: list[str], folder: Path) -> None:
+    wanted = ["-dependency", *dependency, "-confs", "default", "-types", "jar", "bundle"]
+    _ivy(name, [*wanted, "-retrieve", f"{folder}/[artifact]-[revision].[ext]"])
+
+
+def _ivy(name: str, wanted: list[str | Path]) -> None:
     java, ivy = find_java().home / "bin" / "java", next(SPARK_JARS.glob("ivy-*.jar"))
-    command = [java, "-cp", ivy, "org.apache.ivy.Main", "-cache", CACHE / name / "ivy"]
-    command += ["-dependency", *dependency]
-    command += ["-confs", "default", "-types", "jar", "bundle"]
-    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    command = [java, "-cp", ivy, "org.apache.ivy.Main", "-cache", CACHE / name / "ivy", *wanted]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     if said.returncode and NO_NETWORK.search(said.stdout):
         raise JarsError(

@@ -26,6 +26,10 @@ class Kind(Protocol):
     def publishes(self) -> str:
         """How a release gets to its readers, to end the sentence `a release …`."""
 
+    @property
+    def keeps_files(self) -> bool:
+        """Tell whether a table's files stay unless its `gc.enabled` is true."""
+
     def conf(self) -> dict[str, str]:
         """Return what Spark's catalog is set to, below its name."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TABLE, VIEW, SCHEMA = "ICEBERG_TABLE", "ICEBERG_VIEW", "NAMESPACE"
 KINDS = {TABLE: "table", VIEW: "view"}
 LOOKED_AT = 1000  # commits, for one whose answer was lost
-CONFLICT, UNKNOWN = 409, 404
+CONFLICT = 409
 
 Content = dict[str, Any]
 Key = tuple[str, ...]
@@ -35,6 +35,7 @@ Key = tuple[str, ...]
 class Nessie:
     """A branch of a Nessie server."""
 
+    keeps_files = True  # other branches and tags of the server may have them, too
     publishes = "moves all its tables in one commit of Nessie, views too"
 
     def __init__(self, lake: Lake) -> None:
@@ -128,7 +129,7 @@ class Nessie:
         there = self._contents([_key(step) for step in steps if step.old_location], head)
         deletes, puts = [], []
         for step in steps:
-            now = there.get(_key(step), {})
+            now = there.get(_key(step), {}) if step.old_location else {}
             if step.old_location != now.get("metadataLocation"):
                 raise Moved(step.full_name)
             if step.new_location is None or step.final_name != (step.namespace, step.name):
@@ -136,13 +137,15 @@ class Nessie:
             if step.new_location is not None:
                 own = {"id": now["id"]} if now else {}
                 puts.append(_put(_key_of(*step.final_name), _content(step) | own))
-        gone = [operation["key"] for operation in deletes]
+        taken = [operation["key"] for operation in puts]
+        first = [operation for operation in deletes if operation["key"] in taken]
+        rest = [operation for operation in deletes if operation not in first]
         what = f"icegate moves {len(steps)}"
         at_step("moving")
-        if any(operation["key"] in gone for operation in puts):
-            self._commit_both(deletes, puts, what, head)
+        if first:
+            self._commit_both(first, [*rest, *puts], what, head)
         else:
-            self._commit([*deletes, *puts], what, head)
+            self._commit([*rest, *puts], what, head)
         at_step("moved")
 
     def took(self, steps: Sequence[Step]) -> bool:
@@ -176,9 +179,10 @@ class Nessie:
         try:
             return ask(str(self), f"{self._uri}/{path}", body, method=method, token=self._token)
         except Refused as refused:
-            if refused.status == CONFLICT:
+            # A key that someone made meanwhile has a content id, which isn't told: no bad request.
+            if refused.status == CONFLICT or "existing key '" in refused.said:
                 raise
-            is_ref = refused.status == UNKNOWN and path.startswith("trees/")
+            is_ref = "reference" in refused.said
             raise CatalogError(
                 f"cannot use the catalog {self}",
                 why=f"the server says: {refused.said} ({refused.status})",
@@ -227,7 +231,7 @@ class Nessie:
             ) from refused
         return str(made["targetBranch"]["hash"])
 
-    def _commit_both(self, deletes: list[Any], puts: list[Any], what: str, at: str) -> None:
+    def _commit_both(self, first: list[Any], then: list[Any], what: str, at: str) -> None:
         """Commit both at once, as some keys get content of another kind: a table for a view.
 
         In one commit Nessie would keep the old kind and break the branch. So there are two on a
@@ -238,7 +242,7 @@ class Nessie:
         self._ask(f"trees?{urlencode({'name': name, 'type': 'BRANCH'})}", own)
         last = at
         try:
-            for operations in (deletes, puts):
+            for operations in (first, then):
                 last = self._commit(operations, what, last, to=name)
             new = {"type": "BRANCH", "name": name, "hash": last}
             try:

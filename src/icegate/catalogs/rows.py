@@ -34,6 +34,7 @@ class Rows(ABC):
     lake: Lake
     begin: Sequence[str]  # statements of a transaction in which nobody else moves a pointer
     listing: str  # a statement that names the tables
+    keeps_files = False
     publishes = "moves all its tables in one transaction of the catalog, views too"
 
     @property

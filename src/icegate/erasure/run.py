@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icegate.catalog import catalog_of, list_relations
+from icegate.catalog import catalog_of, keeps_files, list_relations
 from icegate.erasure.landing import Landed, Landing
 from icegate.erasure.subject import Known, Subject
 from icegate.erasure.tables import Search, Survey
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+FIXED = (
+    "`gc.enabled` isn't true, so files with its rows would have to stay; on Nessie that's the "
+    "default, as other branches and tags may have the same files"
+)
+
+
 @dataclass
 class Found:
     """What of a subject there is: in tables, landing files, and files that name it."""
@@ -42,6 +48,7 @@ class Found:
     texts: list[tuple[Path, bool]]  # and whether it's only output
     strays: list[Path]  # of tables that were dropped
     seconds: float = 0
+    fixed: Collection[str] = ()  # tables whose files stay
 
     @property
     def held(self) -> list[Survey]:
@@ -59,6 +66,8 @@ class Found:
             yield from ((survey.name, said) for said in survey.unreadable)
             if not survey.holds:
                 continue
+            if survey.name in self.fixed:
+                yield survey.name, FIXED
             if survey.build:
                 yield survey.name, f"build {survey.build} waits: publish or reject it"
             elif not (survey.marks or survey.is_failures):
@@ -119,7 +128,9 @@ class Erasure:
         found = [search.survey(table, entries) for table in tables]
         texts = [*naming(self.project, self.subject)]
         strays = [*search.strays(tables)]
-        return Found(found, self.landing.look(), texts, strays, time.monotonic() - began)
+        fixed = {t.name for t in tables if keeps_files(self.lake, t.metadata)}
+        seconds = time.monotonic() - began
+        return Found(found, self.landing.look(), texts, strays, seconds, fixed)
 
     def erase(self, start: Callable[[], SparkSession]) -> tuple[Found, Found, dict[str, Any]]:
         """Erase, and look again; return what was found before and after, and what it cost.
@@ -133,6 +144,13 @@ class Erasure:
             cost: dict[str, Any] = {"release": None, "tables": {}}
             ours = [s for s in before.held if s.marks and not s.build]
             failures = [s for s in before.held if s.is_failures and not s.marks]
+            if fixed := [s.name for s in ours if s.name in before.fixed]:
+                raise GateError(
+                    f"cannot erase from {', '.join(fixed)}: nothing was changed",
+                    why=FIXED,
+                    fix="once no other branch or tag needs them: `alter table … set tblproperties "
+                    "('gc.enabled' = 'true')` on each, then erase again",
+                )
             if ours or failures:
                 work = Work(self.lake, self.subject, start(), self.target)
                 work.check_idle(before.tables)

