@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,14 @@ from conftest import ROOT
 def installed(name: str, requirements: Path) -> Path:
     """Return the folder of an environment's programs, which is installed once for each lock."""
     venv = ROOT / ".icegate" / name
+    venv.parent.mkdir(exist_ok=True)
+    with (venv.parent / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests run in two processes
+        _install(venv, requirements)
+    return venv / "bin"
+
+
+def _install(venv: Path, requirements: Path) -> None:
     mark = venv / "requirements.txt"
     if not mark.is_file() or mark.read_text() != requirements.read_text():
         uv = [sys.executable, "-m", "uv"]
@@ -23,6 +32,5 @@ def installed(name: str, requirements: Path) -> Path:
             [*packages, "-r", requirements], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            pytest.skip(f"no {name} can be installed: {done.stderr[-500:]}")
+            pytest.skip(f"no {venv.name} can be installed: {done.stderr[-500:]}")
         mark.write_text(requirements.read_text())
-    return venv / "bin"

@@ -212,6 +212,15 @@ def test_a_wrong_parameter_is_told_what_fits(
         cloud.create("wrong", {**template, **kinds}, **(given | {parameter: value}))
 
 
+def test_without_a_reader_or_a_cluster_nothing_is_made_for_them(tmp_path: Path) -> None:
+    with running(tmp_path) as cloud:
+        assert "ReaderRole" not in cloud.deploy("lake", ReaderPrincipal="")
+        cloud.deploy("network", ForCluster="false")
+        made = cloud.physical("icegate-network")
+        assert {"DoorToS3", "DoorToGlue"} < set(made)
+        assert not {"DoorToKms", "DoorToEmr"} & set(made)
+
+
 def test_what_holds_data_stays_when_its_stack_goes(tmp_path: Path) -> None:
     with running(tmp_path) as cloud:
         cloud.deploy("lake")

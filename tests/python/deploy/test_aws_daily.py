@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,3 +157,14 @@ def test_alarms_tell_of_a_run_that_could_not(cloud: Cloud) -> None:
     silence = next(a for a in alarms if a["MetricName"] == "ExecutionsSucceeded")
     assert silence["TreatMissingData"] == "breaching"
     assert silence["ActionsEnabled"] is False, "nothing is expected of what isn't scheduled"
+
+
+def test_once_it_is_scheduled_silence_is_told(tmp_path: Path) -> None:
+    with running(tmp_path) as cloud:
+        for name in ("lake", "network", "serverless"):
+            cloud.deploy(name)
+        cloud.deploy("daily", ScheduleState="ENABLED")
+        alarms = cloud.client("cloudwatch").describe_alarms()["MetricAlarms"]
+        assert all(alarm["ActionsEnabled"] for alarm in alarms)
+        made = cloud.physical("icegate-daily")["EachDay"]
+        assert cloud.client("scheduler").get_schedule(Name=made)["State"] == "ENABLED"

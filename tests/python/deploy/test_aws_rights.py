@@ -12,15 +12,12 @@ import pytest
 from botocore.exceptions import ClientError
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.exceptions import NoSuchTableError
-from urllib3.exceptions import InsecureRequestWarning
 
 from deploy.cloud import ACCOUNT, REGION, Cloud, running
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.filterwarnings(
-        f"ignore::{InsecureRequestWarning.__module__}.InsecureRequestWarning"
-    ),
+    pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning"),
 ]
 
 LAKE, WORK = f"icegate-lake-{ACCOUNT}-{REGION}", f"icegate-work-{ACCOUNT}-{REGION}"
@@ -79,10 +76,10 @@ def may(call: Callable[..., object], **arguments: object) -> bool:
     return True
 
 
-def decision(people: People, action: str, resource: str) -> str:
-    """Return what IAM says of a reader's action."""
+def decision(people: People, user: str, action: str, resource: str) -> str:
+    """Return what IAM says: of Glue, this server asks for the right to a table's database only."""
     answer = people.owner.client("iam").simulate_principal_policy(
-        PolicySourceArn=f"arn:aws:iam::{ACCOUNT}:user/reader",
+        PolicySourceArn=f"arn:aws:iam::{ACCOUNT}:user/{user}",
         ActionNames=[action],
         ResourceArns=[resource],
     )
@@ -102,10 +99,10 @@ def test_a_reader_reads_gold_and_no_other_layer(people: People) -> None:
 def test_a_reader_gets_no_row_that_failed_a_test(people: People) -> None:
     s3 = people.reader.client("s3")
     assert not may(s3.get_object, Bucket=LAKE, Key=f"tables/{GOLD}/fct_orders__quarantine/data/1")
-    # This server asks for the right to a table's database; what IAM says of the table it's told.
-    assert decision(people, "glue:GetTable", f"{GLUE}:table/{GOLD}/fct_orders") == "allowed"
-    held_back = f"{GLUE}:table/{GOLD}/fct_orders__quarantine"
-    assert decision(people, "glue:GetTable", held_back) == "explicitDeny"
+    table = f"{GLUE}:table/{GOLD}/fct_orders"
+    assert decision(people, "reader", "glue:GetTable", table) == "allowed"
+    held_back = f"{table}__quarantine"
+    assert decision(people, "reader", "glue:GetTable", held_back) == "explicitDeny"
     assert not may(s3.list_objects_v2, Bucket=LAKE, Prefix=f"tables/{GOLD}/fct_orders/")
 
 
@@ -146,6 +143,7 @@ def test_a_job_lists_tables_and_landing_files_only(people: People) -> None:
     assert may(s3.list_objects_v2, Bucket=LAKE, Prefix="tables/icegate_lake_silver/")
     assert may(s3.list_objects_v2, Bucket=LAKE, Prefix="landing/")
     assert not may(s3.list_objects_v2, Bucket=LAKE)
+    assert not may(s3.list_objects_v2, Bucket=LAKE, Prefix="private/")
     assert not may(s3.list_objects_v2, Bucket=WORK, Prefix="results/")
 
 
@@ -154,6 +152,14 @@ def test_a_job_has_the_lakes_databases_and_no_others(people: People) -> None:
     assert may(glue.update_table, DatabaseName=SILVER, TableInput=ORDERS)
     assert not may(glue.get_table, DatabaseName="finance", Name="salaries")
     assert not may(glue.delete_table, DatabaseName="finance", Name="salaries")
+    for table, expected in {
+        f"{SILVER}/fct_orders": "allowed",
+        "icegate_lake/orders": "allowed",
+        "finance/salaries": "implicitDeny",
+        "icegate_lakeside/boats": "implicitDeny",
+    }.items():
+        said = decision(people, "job", "glue:UpdateTable", f"{GLUE}:table/{table}")
+        assert (table, said) == (table, expected)
     assert not may(glue.create_database, DatabaseInput={"Name": "icegate_lake_new"})
     assert not may(glue.delete_database, Name=SILVER)
 

@@ -39,7 +39,7 @@ def all_statements() -> list[tuple[str, dict[str, Any]]]:
     return [
         found
         for where, resource in resources()
-        for found in statements(resource["Properties"], where)
+        for found in statements(resource.get("Properties"), where)
     ]
 
 
