@@ -103,6 +103,18 @@ class Cloud:
             raise Refused("; ".join(e.get("ResourceStatusReason", "") for e in events))
         return {o["OutputKey"]: o["OutputValue"] for o in made.get("Outputs", [])}
 
+    def delete(self, stack: str) -> str:
+        """Delete a stack, and return what became of it; raise ``Refused`` where it isn't begun."""
+        formation = self.client("cloudformation")
+        found = self.stack(stack)["StackId"]  # by its name, one that is gone isn't found
+        try:
+            formation.delete_stack(StackName=stack)
+        except botocore.exceptions.ClientError as error:
+            raise Refused(error.response["Error"]["Message"]) from error
+        wait_until(lambda: "DELETE_" in self.stack(found)["StackStatus"])
+        wait_until(lambda: not self.stack(found)["StackStatus"].endswith("IN_PROGRESS"))
+        return self.stack(found)["StackStatus"]
+
     def stack(self, name: str) -> dict[str, Any]:
         return self.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
 

@@ -224,8 +224,21 @@ def test_without_a_reader_or_a_cluster_nothing_is_made_for_them(tmp_path: Path) 
 def test_what_holds_data_stays_when_its_stack_goes(tmp_path: Path) -> None:
     with running(tmp_path) as cloud:
         cloud.deploy("lake")
-        cloud.client("cloudformation").delete_stack(StackName="icegate-lake")
+        assert cloud.delete("icegate-lake") == "DELETE_COMPLETE"
         s3 = cloud.client("s3")
         assert {b["Name"] for b in s3.list_buckets()["Buckets"]} == {LAKE, WORK}
         assert "OnlyOverTls" in s3.get_bucket_policy(Bucket=LAKE)["Policy"]
         assert len(cloud.client("glue").get_databases()["DatabaseList"]) >= 7
+        with pytest.raises(Refused):  # buckets of these names are there
+            cloud.create("again", templates.read("lake"))
+
+
+def test_a_stack_that_is_used_cannot_go(tmp_path: Path) -> None:
+    with running(tmp_path) as cloud:
+        cloud.deploy("lake")
+        cloud.deploy("network")
+        with pytest.raises(Refused, match="is imported by stack icegate-network"):
+            cloud.delete("icegate-lake")
+        assert cloud.stack("icegate-lake")["StackStatus"] == "CREATE_COMPLETE"
+        for stack in ("icegate-network", "icegate-lake"):
+            assert cloud.delete(stack) == "DELETE_COMPLETE"

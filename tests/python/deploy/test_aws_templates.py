@@ -160,6 +160,19 @@ def test_doors_lead_to_what_a_writer_uses_and_no_further() -> None:
     assert {action for action in used if action.startswith("s3:")} < set(allowed("DoorToS3"))
 
 
+def test_a_cluster_and_a_job_have_the_same_catalog() -> None:
+    cluster = properties(templates.read("cluster")["Resources"], "Cluster")
+    job = properties(templates.read("serverless")["Resources"], "Application")
+    (spark,) = [found["Properties"] for found in job["RuntimeConfiguration"]]
+    (other,) = [
+        found["ConfigurationProperties"]
+        for found in cluster["Configurations"]
+        if found["Classification"] == "spark-defaults"
+    ]
+    # On a cluster EMR itself adds its jar, by `iceberg-defaults`.
+    assert {key: value for key, value in spark.items() if key != "spark.jars"} == other
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_parameter_says_what_it_is_for_and_what_fits(name: str) -> None:
     for key, parameter in templates.read(name)["Parameters"].items():
