@@ -6,45 +6,25 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-import pytest
-from conftest import ROOT
 from trust.receivers import free_port
 
+from deploy.environments import installed
 from deploy.scheduled import DEPLOY, Lakehouse, wait_until
 
-VENV = ROOT / ".icegate" / "airflow"
 REQUIREMENTS = DEPLOY / "airflow" / "requirements.txt"
-
-
-def installed() -> Path:
-    """Return the folder of Airflow's programs, which are installed once for each lock."""
-    mark = VENV / "requirements.txt"
-    if not mark.is_file() or mark.read_text() != REQUIREMENTS.read_text():
-        uv = [sys.executable, "-m", "uv"]
-        made = [*uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV]
-        subprocess.run(made, check=True)
-        packages = [*uv, "pip", "install", "--quiet", "--python", VENV / "bin" / "python"]
-        done = subprocess.run(
-            [*packages, "-r", REQUIREMENTS], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"no Airflow can be installed: {done.stderr[-500:]}")
-        mark.write_text(REQUIREMENTS.read_text())
-    return VENV / "bin"
 
 
 class Airflow:
     """Airflow beside the project of a lakehouse."""
 
     def __init__(self, folder: Path, lakehouse: Lakehouse) -> None:
-        bin_folder, self.lakehouse = installed(), lakehouse
+        bin_folder, self.lakehouse = installed("airflow", REQUIREMENTS), lakehouse
         self.home, self.port = folder / "airflow", free_port()
         here = f"http://127.0.0.1:{self.port}"
         lines = (DEPLOY / "airflow" / "airflow.env").read_text().splitlines()
