@@ -40,7 +40,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 from icegate.catalog import local_path
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate.refs import Metadata, head, set_main, snapshot
 from icegate.gate.store import StoredTable, move, read_tables
 from icegate.health.files import read_list
@@ -109,7 +109,7 @@ class Stream:
         (stored,) = read_tables(self.lake, [self.name])
         metadata = {**stored.metadata, "snapshots": [*(stored.metadata.get("snapshots") or [])]}
         last = snapshot(metadata, head(metadata))
-        manifests = read_list(last, LocalFiles()) if last else []
+        manifests = read_list(last, StoredFiles()) if last else []
         for _ in range(times):
             last, manifests = self._commit(metadata, last, manifests)
             metadata["snapshots"].append(last)
@@ -145,7 +145,7 @@ class Stream:
             own = self._merged(folder, id, [m for m in manifests if m.content == content])
             manifests = [self._manifest(folder, id, [entry], content), *own, *others]
         place = f"file://{folder}/metadata/snap-{id}.avro"
-        output = LocalFiles().new_output(place)
+        output = StoredFiles().new_output(place)
         with write_manifest_list(2, output, id, parent, sequence, "deflate") as listing:
             listing.add_manifests(manifests)
         told: dict[str, Any] = {
@@ -157,19 +157,19 @@ class Stream:
             "summary": _summary(before["summary"] if before else {}, files),
             "schema-id": 0,
         }
-        return told, read_list(told, LocalFiles())
+        return told, read_list(told, StoredFiles())
 
     def _merged(self, folder: Path, id: int, manifests: list[ManifestFile]) -> list[ManifestFile]:
         kept = [m for m in manifests if m.has_added_files() or m.has_existing_files()]
         if len(kept) < MERGED_FROM:
             return kept
-        entries = [entry for m in kept for entry in m.fetch_manifest_entry(LocalFiles())]
+        entries = [entry for m in kept for entry in m.fetch_manifest_entry(StoredFiles())]
         return [self._manifest(folder, id, entries, kept[0].content)]
 
     def _manifest(
         self, folder: Path, id: int, entries: list[ManifestEntry], of: ManifestContent
     ) -> ManifestFile:
-        output = LocalFiles().new_output(f"file://{folder}/metadata/{uuid.uuid4()}-m0.avro")
+        output = StoredFiles().new_output(f"file://{folder}/metadata/{uuid.uuid4()}-m0.avro")
         manifest = Manifest(self.spec, SCHEMA, output, id, "deflate")
         manifest.of = of
         with manifest:

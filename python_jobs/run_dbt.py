@@ -14,6 +14,7 @@ from icegate.catalog import catalog_of
 from icegate.dbt_process import build, options, run, tell
 from icegate.errors import IcegateError
 from icegate.settings import lake_from_target, load_target
+from icegate.storage import shown
 from packages import Choice, choose_packages
 
 BUILDING = ("build", "run", "seed", "snapshot", "retry")
@@ -50,7 +51,7 @@ def run_dbt(
             known = options(dbt_args)
             tell(known.project_dir, known.profiles_dir, known.target, environ)
         if exit_code == 0 and command in BUILDING and target.get("host") is None:
-            print(f"\ntables:  {lake.warehouse}\ncatalog: {catalog_of(lake)}")
+            print(f"\ntables:  {shown(lake.root)}\ncatalog: {catalog_of(lake)}")
             print(f"look at them: {_near(Path(sys.executable).parent / 'icegate')} tables")
         _announce(choice)
     except IcegateError as error:

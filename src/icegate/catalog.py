@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icegate.catalogs.entries import CatalogEntry as CatalogEntry
-from icegate.catalogs.entries import local_path as local_path
 from icegate.catalogs.kind import Kind
 from icegate.catalogs.postgres import Postgres
 from icegate.catalogs.sqlite import Sqlite
 from icegate.errors import CatalogError
 from icegate.settings import Lake
+from icegate.storage import local_path as local_path
+from icegate.storage import read
 
 if TYPE_CHECKING:
     import pyiceberg.catalog
@@ -50,9 +51,9 @@ def list_namespaces(lake: Lake) -> list[str]:
 
 def read_metadata(entry: CatalogEntry) -> dict[str, Any]:
     """Return what the metadata file of a table or view says."""
-    path = entry.metadata_file
+    path = entry.shown_file
     try:
-        raw = path.read_bytes()
+        raw = read(entry.metadata_location)
         return json.loads(gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw)
     except FileNotFoundError as error:
         raise CatalogError(
@@ -77,6 +78,10 @@ def keeps_files(lake: Lake, metadata: dict[str, Any]) -> bool:
 def check_catalog(lake: Lake) -> None:
     """Raise ``CatalogError`` unless a run can write: unlocked, whole, and all its files there."""
     catalog_of(lake).check()
+    if lake.bucket:
+        from icegate.objects import check
+
+        check(lake.bucket)
     check_files(lake, list_relations(lake))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from icegate.catalog import CatalogEntry
 from icegate.errors import IcegateError
 from icegate.settings import Lake
+from icegate.storage import shown
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
@@ -31,8 +32,13 @@ def open_duckdb(lake: Lake, entries: Collection[CatalogEntry] | None = None) -> 
     database = duckdb.connect(
         config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     )
-    for name in () if entries == [] else EXTENSIONS:
+    extensions = () if entries == [] else EXTENSIONS
+    for name in (*extensions, *(["httpfs"] if lake.bucket else [])):
         database.execute(f"load {quoted(str(extension_file(name)))}")
+    if lake.bucket:
+        from icegate.objects import duckdb_secret
+
+        database.execute(duckdb_secret())
     # The lake's own name, so that three-part names work as they stand.
     database.execute(f"attach ':memory:' as \"{lake.catalog}\"")
     database.execute(f'use "{lake.catalog}"')
@@ -50,7 +56,7 @@ def show_table(database: Database, entry: CatalogEntry, snapshot_id: int | None 
     # A metadata file, unlike a table's folder, means exactly what the catalog means.
     database.execute(
         f"create or replace view {schema}.{name} as "
-        f"select * from iceberg_scan({quoted(str(entry.metadata_file))}{at})"
+        f"select * from iceberg_scan({quoted(entry.shown_file)}{at})"
     )
 
 
@@ -125,7 +131,8 @@ def _literal(value: datetime | str | int | bool | None) -> str:
 
 def shut_in(database: Database, lake: Lake, entries: Iterable[CatalogEntry]) -> None:
     """Let queries read files of the lake and of its tables, and nothing else."""
-    folders = {lake.warehouse, *(entry.metadata_file.parents[1] for entry in entries)}
+    tables = (entry.shown_file.rpartition("/metadata/")[0] for entry in entries)
+    folders = {shown(lake.root), *tables}
     allowed = ", ".join(quoted(f"{folder}/") for folder in sorted(folders))
     database.execute(f"set allowed_directories = [{allowed}]")
     database.execute("set enable_external_access = false")

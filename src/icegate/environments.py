@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -145,11 +145,24 @@ def drop(lake: Lake, environment: Environment) -> list[str]:
         drop_namespace(lake, schema)
     shutil.rmtree(state_of(lake, environment.name), ignore_errors=True)
     used = {entry.metadata_location for entry in list_relations(lake)}
+    if lake.bucket:
+        return [*_delete_below(lake.bucket, environment.schemas, used)]
     folders = [lake.warehouse / schema for schema in environment.schemas]
     kept = [folder for folder in folders if _is_used(folder, used)]
     for folder in set(folders) - set(kept):
         shutil.rmtree(folder, ignore_errors=True)
     return [str(folder) for folder in kept]
+
+
+def _delete_below(bucket: str, schemas: Collection[str], used: Collection[str]) -> Iterator[str]:
+    from icegate.objects import delete_below
+
+    for schema in schemas:
+        folder = f"{bucket}/{schema}/"
+        if any(location.startswith(folder) for location in used):
+            yield folder
+        else:
+            delete_below(folder)
 
 
 def _read(entry: CatalogEntry) -> dict[str, Any]:

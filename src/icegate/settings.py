@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 
 from icegate.catalogs.place import check_place
 from icegate.errors import ConfigError
+from icegate.storage import is_remote
 
 SPARK_SCALA = "4.1_2.13"
 ICEBERG_VERSION = "1.12.0"
@@ -29,6 +30,7 @@ JARS = (
     # Hadoop's own local files start a `chmod` process for each file that is written.
     f"com.globalmentor:hadoop-bare-naked-local-fs:{LOCAL_FILES_VERSION}",
 )
+BUCKET_JAR = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"  # with AWS's own client
 JAVA_VERSIONS = (17, 21)
 
 
@@ -43,6 +45,8 @@ class Lake(BaseModel):
     home: Path
     catalog: str = Field(default="lake", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     warehouse: Path
+    # `s3://bucket/folder`: the tables are there, and not in `warehouse`.
+    bucket: str | None = Field(default=None, pattern=r"^s3://[a-z0-9][a-z0-9.-]+[a-z0-9](/.+)?$")
     # The catalog of a team; without an address it's a file in `home`.
     catalog_type: Literal["postgres", "nessie"] | None = None
     catalog_uri: str | None = None
@@ -63,6 +67,11 @@ class Lake(BaseModel):
     def _check_catalog(self) -> Lake:
         check_place(self.catalog_type, self.catalog_uri)
         return self
+
+    @property
+    def root(self) -> str:
+        """Where the tables' folders are, as Iceberg writes it."""
+        return self.bucket or f"file://{self.warehouse}"
 
     @property
     def catalog_db(self) -> Path:
@@ -114,13 +123,19 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
     """Make a ``Lake`` from one output of a profile; relative paths count from ``project_dir``."""
     home = Path(target.get("home") or os.environ.get("ICEGATE_HOME") or ".icegate").expanduser()
     home = (project_dir / home).absolute()
-    warehouse = Path(target.get("warehouse") or home / "warehouse").expanduser()
+    said = str(target.get("warehouse") or "")
+    bucket = said.rstrip("/") if is_remote(said) else None
+    warehouse = Path(home / "warehouse" if bucket or not said else said).expanduser()
     # What a variable leaves empty isn't said.
     given = {key: target[key] for key in TARGET_KEYS if target.get(key) not in (None, "")}
     conf = {str(key): str(value) for key, value in (target.get("spark_conf") or {}).items()}
     try:
         return Lake(
-            home=home, warehouse=(project_dir / warehouse).absolute(), spark_conf=conf, **given
+            home=home,
+            warehouse=(project_dir / warehouse).absolute(),
+            bucket=bucket,
+            spark_conf=conf,
+            **given,
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -132,11 +147,17 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
         ) from error
 
 
+def jars_of(lake: Lake) -> tuple[str, ...]:
+    """Return the jars that a lake's Spark needs, by their coordinates."""
+    return (*JARS, BUCKET_JAR) if lake.bucket else JARS
+
+
 def engine_of(lake: Lake, packages: Iterable[str]) -> str:
     """Return what decides how a lake's queries are run: versions, jars, settings."""
     # dbt has it among these already, as the target says it.
     conf = {"spark.sql.ansi.enabled": str(lake.ansi).lower(), **lake.spark_conf}
-    return json.dumps([conf, {name: version(name) for name in packages}, JARS], sort_keys=True)
+    versions = {name: version(name) for name in packages}
+    return json.dumps([conf, versions, jars_of(lake)], sort_keys=True)
 
 
 def load_target(

@@ -8,7 +8,7 @@ from pathlib import Path
 from icegate.catalog import catalog_of
 from icegate.class_archive import java_options
 from icegate.cluster import of_master
-from icegate.settings import JARS, Lake
+from icegate.settings import Lake, jars_of
 
 CLASS_PATH = "spark.driver.extraClassPath"
 LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
@@ -18,7 +18,7 @@ def found_jars(lake: Lake) -> list[Path]:
     """Return the resolved jars of ``lake``, or nothing when one of them is missing."""
     wanted = [
         lake.ivy.resolve() / "jars" / f"{coordinate.replace(':', '_', 1).replace(':', '-')}.jar"
-        for coordinate in JARS
+        for coordinate in jars_of(lake)
     ]
     return wanted if all(jar.is_file() for jar in wanted) else []
 
@@ -36,7 +36,7 @@ def _class_path(lake: Lake) -> dict[str, str]:
     """
     jars = found_jars(lake)
     if not jars:
-        return {"spark.jars.packages": ",".join(JARS)}
+        return {"spark.jars.packages": ",".join(jars_of(lake))}
     if any(os.pathsep in str(jar) for jar in jars):
         return {"spark.jars": ",".join(map(str, jars))}
     own = lake.spark_conf.get(CLASS_PATH)
@@ -73,11 +73,24 @@ def catalog_conf(lake: Lake) -> dict[str, str]:
     return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{catalog}.{key}": value for key, value in catalog_of(lake).conf().items()},
-        f"{catalog}.warehouse": f"file://{lake.warehouse}",
+        f"{catalog}.warehouse": lake.root,
+        **{f"{catalog}.{key}": value for key, value in _objects_conf(lake).items()},
         f"{catalog}.cache-enabled": "false",  # a cached table hides what another process wrote
         f"{catalog}.table-default.commit.retry.num-retries": "30",
         "spark.sql.defaultCatalog": lake.catalog,
     }
+
+
+def _objects_conf(lake: Lake) -> dict[str, str]:
+    """Return how the catalog reaches a bucket; the key Java finds as AWS's other tools do."""
+    if not lake.bucket:
+        return {}
+    from icegate import objects
+
+    conf = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": objects.region()}
+    if url := objects.endpoint():
+        conf |= {"s3.endpoint": url, "s3.path-style-access": "true"}
+    return conf
 
 
 def database_conf(lake: Lake) -> dict[str, str]:

@@ -84,9 +84,9 @@ def _find(metadata: Metadata, branch: str | None, asked: Mapping[str, Any]) -> l
             why=f"its {'time' if fit is times else 'plain'} columns are: {', '.join(fit)}",
             fix=did_you_mean(settings.column, fit, "name one of these"),
         )
-    from icegate.files import LocalFiles  # with PyIceberg, which dbt's start can do without
+    from icegate.files import StoredFiles  # with PyIceberg, which dbt's start can do without
 
-    files = LocalFiles() if kinds & OF_FILES else None
+    files = StoredFiles() if kinds & OF_FILES else None
     return find(metadata, files, settings, table=name, ref=ref, kinds=kinds)
 
 

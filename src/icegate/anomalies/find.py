@@ -31,7 +31,7 @@ def find(
 ) -> list[Finding]:
     """Return what is known of the newest change of a branch or tag of a table: all, or ``kinds``.
 
-    ``files`` reads manifests, such as ``icegate.files.LocalFiles()``; without it there is nothing
+    ``files`` reads manifests, such as ``icegate.files.StoredFiles()``; without it there is nothing
     of late data, null rates and bounds. ``now`` is what a table's age counts to.
     """
     found, wanted = runs(changes(metadata, ref)), set(kinds or FINDERS)

@@ -17,8 +17,8 @@ from pyiceberg.types import NestedField
 
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided
-from icegate.catalog import local_path
 from icegate.duck import DUCKDB_TYPES, FileColumn, reading
+from icegate.storage import shown
 
 MIB = 1024**2
 IN_MEMORY = 128 * MIB  # in Parquet, of rows that are held as Arrow
@@ -143,8 +143,8 @@ def _rising(files: Sequence[DataFile], fields: Sequence[NestedField]) -> Sequenc
 
 
 def path_of(file: DataFile) -> str:
-    """Return where a file lies on this machine, or raise ``Undecided``."""
-    path = str(local_path(file.file_path))
+    """Return where DuckDB finds a file, or raise ``Undecided``."""
+    path = shown(file.file_path)
     if PATTERN.search(path):
         raise Undecided("it has a file whose name is a pattern")
     return path

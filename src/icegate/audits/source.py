@@ -13,12 +13,13 @@ from pyiceberg.table import ManifestGroupPlanner
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from icegate.audits.tree import Undecided
-from icegate.catalog import CatalogEntry, local_path
+from icegate.catalog import CatalogEntry
 from icegate.errors import TableError
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate import refs
 from icegate.gate.refs import Metadata
 from icegate.gate.store import StoredTable
+from icegate.storage import Sizes, shown
 
 KEPT = 200_000  # files of a snapshot whose entries are kept in memory for the next test
 
@@ -61,12 +62,13 @@ class Source:
 
     @cached_property
     def _wrong_file(self) -> str:
+        sizes = Sizes(self.table.metadata["location"])
         for manifest in self.files.manifests:
             for entry in manifest.fetch_manifest_entry(self.files.io):
                 file = entry.data_file
-                path, told = local_path(file.file_path), file.file_size_in_bytes
+                path, told = shown(file.file_path), file.file_size_in_bytes
                 try:
-                    size = path.stat().st_size
+                    size = sizes.of(file.file_path)
                 except FileNotFoundError:
                     return f"{path} is gone"
                 if size != told:
@@ -88,7 +90,7 @@ class Files:
     """The files of a table at a snapshot, as PyIceberg plans to read them."""
 
     def __init__(self, source: Source) -> None:
-        self.metadata, self.io = TableMetadataUtil.parse_obj(source.table.metadata), LocalFiles()
+        self.metadata, self.io = TableMetadataUtil.parse_obj(source.table.metadata), StoredFiles()
         self._read: dict[str, Any] = {}
         self._keeps = source.total_files <= KEPT
         self.manifests = self.manifests_at(source.snapshot_id)

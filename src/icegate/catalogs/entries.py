@@ -5,21 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from icegate.errors import CatalogError
-
-
-def local_path(location: str) -> Path:
-    """Return the path of `file:/a b`, `file:///a b` or `/a b`; Iceberg quotes no character."""
-    scheme, colon, rest = location.partition(":")
-    if not colon or "/" in scheme:
-        return Path(location)
-    if scheme != "file":
-        raise CatalogError(
-            f"cannot read {location}",
-            why="this command reads local warehouses only",
-            fix="query it on Spark: `icegate sql --spark`",
-        )
-    return Path("/" + rest.lstrip("/"))
+from icegate.storage import local_path, shown
 
 
 class CatalogEntry(NamedTuple):
@@ -44,6 +30,11 @@ class CatalogEntry(NamedTuple):
     def metadata_file(self) -> Path:
         """Where the metadata file lies on this machine."""
         return local_path(self.metadata_location)
+
+    @property
+    def shown_file(self) -> str:
+        """Where the metadata file lies, as people and DuckDB write it."""
+        return shown(self.metadata_location)
 
 
 class Step(NamedTuple):

@@ -18,6 +18,7 @@ from icegate.catalogs.http import Refused, ask
 from icegate.errors import CatalogError
 from icegate.gate.steps import at_step
 from icegate.locks import FileLock
+from icegate.storage import shown
 
 if TYPE_CHECKING:
     from icegate.catalogs.tables import Tables
@@ -49,7 +50,9 @@ class Nessie:
     @property
     def anew(self) -> str:
         """What a person does to begin without the tables that there are."""
-        return f"take a new branch as `catalog_ref:`, delete {self.lake.warehouse}, and build again"
+        return (
+            f"take a new branch as `catalog_ref:`, delete {shown(self.lake.root)}, and build again"
+        )
 
     def conf(self) -> dict[str, str]:
         """Return what Spark's catalog is set to."""

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 from icegate.catalogs.rows import Rows, Run
 from icegate.errors import CatalogError, ConfigError
 from icegate.locks import Held
+from icegate.storage import shown
 
 if TYPE_CHECKING:
     import psycopg
@@ -91,7 +92,7 @@ class Postgres(Rows):
         """What a person does to begin without the tables that there are."""
         return (
             f"drop the tables iceberg_tables and iceberg_namespace_properties of {self}, delete "
-            f"{self.lake.warehouse}, and build again"
+            f"{shown(self.lake.root)}, and build again"
         )
 
     @property

@@ -177,8 +177,9 @@ class Rows(ABC):
         """Return PyIceberg's catalog over the same rows."""
         from pyiceberg.catalog.sql import SqlCatalog
 
-        warehouse = f"file://{self.lake.warehouse}"
-        return SqlCatalog(self.lake.catalog, uri=self.pyiceberg_uri, warehouse=warehouse)
+        options = {"py-io-impl": "icegate.files.StoredFiles"} if self.lake.bucket else {}
+        where = {"uri": self.pyiceberg_uri, "warehouse": self.lake.root}
+        return SqlCatalog(self.lake.catalog, **where, **options)
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[Run | None]:

@@ -15,6 +15,7 @@ from icegate.catalogs.rows import Rows, Run
 from icegate.errors import CatalogError
 from icegate.locks import FileLock
 from icegate.settings import Lake
+from icegate.storage import shown
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class Sqlite(Rows):
     @property
     def anew(self) -> str:
         """What a person does to begin without the tables that there are."""
-        return f"delete {self} and {self.lake.warehouse}, and build again"
+        return f"delete {self} and {shown(self.lake.root)}, and build again"
 
     @property
     def pyiceberg_uri(self) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.io import load_file_io
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 
+from icegate.files import StoredFiles
 from icegate.gate.store import Moved, StoredTable, dropped, move, read_tables
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Tables(NoopCatalog):
         stored = self._stored(identifier)
         parsed = TableMetadataUtil.parse_obj(stored.metadata)
         at = stored.entry.metadata_location
-        io = load_file_io(parsed.properties, at)
-        return Table((stored.entry.namespace, stored.entry.name), parsed, at, io, self)
+        name = stored.entry.namespace, stored.entry.name
+        return Table(name, parsed, at, StoredFiles(), self)
 
     def commit_table(
         self,

@@ -146,10 +146,10 @@ def _profile(at: Opened) -> Found:
 
 def _jars(at: Opened) -> Found:
     from icegate.class_archive import archive_file
-    from icegate.settings import JARS
+    from icegate.settings import jars_of
     from icegate.spark_conf import found_jars
 
-    names = ", ".join(jar.partition(":")[2].replace(":", " ") for jar in JARS)
+    names = ", ".join(jar.partition(":")[2].replace(":", " ") for jar in jars_of(at.lake))
     if not found_jars(at.lake):
         fix = "the first start of Spark downloads them; `python -m icegate.session` does now"
         return "warn", f"not in {at.lake.ivy} yet: {names}", fix
@@ -208,7 +208,8 @@ def _format(at: Opened) -> Found:
 
 
 def _disk(at: Opened) -> Found:
-    places = {_existing(at.lake.home), _existing(at.lake.warehouse)}
+    own = () if at.lake.bucket else (at.lake.warehouse,)
+    places = {_existing(place) for place in (at.lake.home, *own)}
     free, folder = min((shutil.disk_usage(folder).free, folder) for folder in places)
     said = f"{decimal(free)} free for {folder}"
     if free >= LOW_DISK:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate.store import StoredTable
 from icegate.health.files import (
     DATA,
@@ -49,7 +49,7 @@ class Files:
         self._said: dict[str, set[str]] = defaultdict(set)  # bounds of what is gone, and partitions
         self._parts: dict[str, set[Part]] = defaultdict(set)  # that have live data
         self._by = _keyed(table.metadata, keys)
-        io = LocalFiles()
+        io = StoredFiles()
         with reading(table.name, f"which files {table.name} has"):
             for snapshot in table.metadata.get("snapshots") or []:
                 lists = read_list(snapshot, io)
@@ -58,7 +58,7 @@ class Files:
                     if manifest.manifest_path not in self._live:
                         self._read(manifest, io)
 
-    def _read(self, manifest: Any, io: LocalFiles) -> None:
+    def _read(self, manifest: Any, io: StoredFiles) -> None:
         path, spec = manifest.manifest_path, manifest.partition_spec_id
         self._live[path] = set()
         for entry, is_live in entries(manifest, io):

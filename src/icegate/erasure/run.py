@@ -18,7 +18,7 @@ from icegate.erasure.tables import Search, Survey
 from icegate.erasure.texts import naming
 from icegate.erasure.traces import is_young
 from icegate.erasure.work import Work
-from icegate.errors import GateError
+from icegate.errors import ConfigError, GateError
 from icegate.gate import refs
 from icegate.gate.store import read_tables
 from icegate.history.steps import TAG as HISTORY
@@ -119,7 +119,18 @@ class Erasure:
         return Search(self.lake, self.subject, self.known, self.drop, self.removed)
 
     def look(self) -> Found:
-        """Return what there is of the subject; nothing is changed."""
+        """Return what there is of the subject; nothing is changed.
+
+        Raises ``ConfigError`` for a lake in a bucket.
+        """
+        if self.lake.bucket:
+            raise ConfigError(
+                f"cannot look for a person in {self.lake.bucket}",
+                why="each file is read from a disk that this machine sees, and a bucket may have "
+                "deleted versions of them, too: nothing there could be certified",
+                fix="delete the rows by a model, expire snapshots, and delete old versions of "
+                "objects; docs/targets.md",
+            )
         began, search = time.monotonic(), self.search
         tables = search.tables()
         search.gather(tables)

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pyiceberg.avro.file import AvroFile
 
 from icegate.catalog import local_path
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate.refs import Metadata
 from icegate.gate.store import StoredTable, edit
 from icegate.settings import Lake
@@ -74,5 +74,5 @@ def names(path: Path, words: re.Pattern[str]) -> bool:
     """Tell whether a file of metadata names a key: also in the bounds of a column."""
     if path.suffix != ".avro":
         return words.search(path.read_bytes().decode(errors="replace")) is not None
-    with AvroFile(LocalFiles().new_input(str(path))) as records:  # type: ignore[var-annotated]
+    with AvroFile(StoredFiles().new_input(str(path))) as records:  # type: ignore[var-annotated]
         return any(words.search(repr(record)) for record in records)

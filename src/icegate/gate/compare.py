@@ -164,12 +164,12 @@ def is_one_table(old: Point | None, new: Point | None) -> bool:
 
 def scope_of(name: str, old: Point | None, new: Point | None) -> Scope:
     """Return the files that only one of two points has."""
-    from icegate.files import LocalFiles
+    from icegate.files import StoredFiles
 
     # A build may have a copy of the metadata, with snapshots of its own.
     kept = [s for point in (old, new) if point for s in point.metadata.get("snapshots") or []]
     was, now = (point.snapshot_id if point else None for point in (old, new))
-    return scope({"snapshots": kept}, was, now, LocalFiles(), name)
+    return scope({"snapshots": kept}, was, now, StoredFiles(), name)
 
 
 def check_kept(name: str, point: Point | None) -> None:

@@ -17,7 +17,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from icegate.catalog import list_relations, local_path, read_metadata
+from icegate import storage
+from icegate.catalog import list_relations, read_metadata
 from icegate.duck import DUCKDB_TYPES, FileColumn, read_parquet, write_parquet
 from icegate.errors import CatalogError
 from icegate.gate.ledger_rows import KEYS, ROWS, Event, ReleaseTable
@@ -56,7 +57,7 @@ def _write(lake: Lake, rows: Mapping[str, Sequence[Any]]) -> list[Step]:
         return [
             stored[name].write(_add(name, stored[name].metadata, added))
             if name in stored
-            else write_new(NAMESPACE, name, _add(name, _empty(lake.warehouse, name), added))
+            else write_new(NAMESPACE, name, _add(name, _empty(lake.root, name), added))
             for name, added in rows.items()
             if added
         ]
@@ -112,7 +113,7 @@ def warm_up() -> None:
     """Write rows to nowhere, so that all that a publish has to import is there."""
     row = Event(datetime.now(timezone.utc), "", "")
     with suppress(OSError), tempfile.TemporaryDirectory() as folder:
-        first = _add("releases", _empty(Path(folder), "releases"), [row])
+        first = _add("releases", _empty(f"file:{folder}", "releases"), [row])
         _add("releases", first, [row])  # it reads what the first one wrote
 
 
@@ -175,16 +176,19 @@ def _replace(txn: Transaction, table: Table, key: str, rows: Sequence[Any]) -> N
     others = (r for r in _rows_of(table, old) if getattr(r, key) not in anew and r.at > oldest)
     rows = [*others, *rows]
     location = f"{txn.table_metadata.location}/data/{uuid.uuid4()}.parquet"
-    path = local_path(location)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_parquet(path, _columns(txn.table_metadata), (astuple(row) for row in rows))
+    columns = _columns(txn.table_metadata)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows"
+        write_parquet(path, columns, (astuple(row) for row in rows))
+        written_bytes = path.read_bytes()
+    storage.write(location, written_bytes)
     written = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=location,
         file_format=FileFormat.PARQUET,
         partition=Record(),
         record_count=len(rows),
-        file_size_in_bytes=path.stat().st_size,
+        file_size_in_bytes=len(written_bytes),
         spec_id=txn.table_metadata.default_spec_id,
     )
     with txn.update_snapshot().overwrite() as update:
@@ -196,8 +200,8 @@ def _replace(txn: Transaction, table: Table, key: str, rows: Sequence[Any]) -> N
 
 
 def _rows_of(table: Table, files: Iterable[DataFile]) -> list[Any]:
-    paths = [str(local_path(file.file_path)) for file in files]
-    read = read_parquet(_columns(table.metadata), paths) if paths else []
+    with storage.on_disk(file.file_path for file in files) as paths:
+        read = read_parquet(_columns(table.metadata), paths) if paths else []
     return [ROWS[table.name()[0]](*row) for row in read]
 
 
@@ -221,7 +225,7 @@ def _read(lake: Lake, name: str, column: str = "", value: Any = None) -> list[An
         return rows if value is None else [r for r in rows if getattr(r, column) == value]
 
 
-def _empty(warehouse: Path, name: str) -> Metadata:
+def _empty(root: str, name: str) -> Metadata:
     """Return a table without rows, whose columns are the fields of its dataclass."""
     kinds = {field.name: field.type.split(" | ") for field in fields(ROWS[name])}
     columns = [
@@ -230,7 +234,7 @@ def _empty(warehouse: Path, name: str) -> Metadata:
     ]
     return {
         "format-version": 2,
-        "location": f"file:{warehouse}/{NAMESPACE}/{name}",
+        "location": f"{root}/{NAMESPACE}/{name}",
         "last-column-id": len(columns),
         "schemas": [{"type": "struct", "schema-id": 0, "fields": columns}],
         "partition-specs": [{"spec-id": 0, "fields": []}],
@@ -249,10 +253,10 @@ def _open(name: str, metadata: Metadata) -> Table:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadataUtil
 
-    from icegate.files import LocalFiles
+    from icegate.files import StoredFiles
 
     parsed = TableMetadataUtil.parse_obj(metadata)
-    return Table((name,), parsed, "", LocalFiles(), NoopCatalog("lake"))
+    return Table((name,), parsed, "", StoredFiles(), NoopCatalog("lake"))
 
 
 @contextmanager
@@ -261,7 +265,7 @@ def _explained(lake: Lake, verb: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         raise CatalogError(
-            f"cannot {verb} the gate's ledger in {lake.warehouse / NAMESPACE}",
+            f"cannot {verb} the gate's ledger in {storage.shown(lake.root)}/{NAMESPACE}",
             why=str(error),
             fix="give this user the permission, free space, or restore the files from a backup",
         ) from error

@@ -100,7 +100,7 @@ def new_location(lake: Lake, final: str, build: str) -> str:
     """Return where a new table has its files from the first, or nothing once it's there."""
     if staged_finals(lake, [final], build):
         return ""
-    return f"file://{lake.warehouse}/{final.replace('.', '/')}"
+    return f"{lake.root}/{final.replace('.', '/')}"
 
 
 def stage(lake: Lake, final: str, build: str, *, as_view: bool) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from icegate.catalog import CatalogEntry, catalog_of, list_relations, local_path, read_metadata
+from icegate import storage
+from icegate.catalog import CatalogEntry, catalog_of, list_relations, read_metadata
 from icegate.catalogs.entries import Moved as Moved
 from icegate.catalogs.entries import Step as Step
 from icegate.errors import CatalogError
@@ -54,14 +55,12 @@ def write_new(namespace: str, name: str, metadata: Metadata) -> Step:
 
 
 def _write(location: str, metadata: Metadata) -> None:
-    path = local_path(location)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(metadata))
+        storage.write(location, json.dumps(metadata).encode())
     except OSError as error:
         raise CatalogError(
             "cannot write the metadata of a table",
-            why=f"{path} can't be written: {error.strerror}",
+            why=f"{storage.shown(location)} can't be written: {error.strerror}",
             fix="give this user the right to write the warehouse, or free space there",
         ) from error
 
@@ -90,7 +89,7 @@ def move(lake: Lake, steps: Sequence[Step]) -> None:
             return
         for step in steps:
             if step.new_location:
-                local_path(step.new_location).unlink(missing_ok=True)
+                storage.delete(step.new_location)
         raise
 
 

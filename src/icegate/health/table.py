@@ -14,6 +14,7 @@ from icegate.health.limits import DAY_MS, Limits, limits_of
 from icegate.health.reasons import Around, Reason, of_part, of_table
 from icegate.health.score import FEW, is_tiny, of_files
 from icegate.health.snapshots import expired
+from icegate.storage import stat
 from icegate.tables.metadata import current_snapshot, total
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def look(
             metadata or read_metadata(entry),
             table=entry.full_name,
             now=now,
-            metadata_bytes=entry.metadata_file.stat().st_size,
+            metadata_bytes=stat(entry.metadata_location).size,
             by_partition=by_partition,
         )
     except (CatalogError, TableError) as error:
@@ -99,9 +100,9 @@ def health(
 
 
 def _local_files() -> FileIO:
-    from icegate.files import LocalFiles
+    from icegate.files import StoredFiles
 
-    return LocalFiles()
+    return StoredFiles()
 
 
 def _judged(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from pathlib import Path
 
-from icegate.catalog import CatalogEntry, local_path, read_metadata
-from icegate.files import LocalFiles
+from icegate.catalog import CatalogEntry, read_metadata
+from icegate.files import StoredFiles
 from icegate.health.files import live, read_list, reading
+from icegate.storage import is_remote, listed, local_path, shown
 
 
 @dataclass(frozen=True)
@@ -32,23 +31,15 @@ def unreferenced(
     Older than so many ``days``, that is. Raises ``CatalogError`` for a location that can't be
     listed and for a table that can't be read, ``TableError`` for one whose manifests can't.
     """
-    table = Path(_real(str(local_path(read_metadata(entry)["location"]))))
-    left = {str(path): path.stat() for path in _files(table)}
+    table = read_metadata(entry)["location"].rstrip("/")
+    left = {f"{_folder(table)}/{path}": told for path, told in listed(table).items()}
     # Files may be another table's: of a clone, of a table below this one, of one that was moved.
     for each in [entry, *(other for other in entries if other != entry)]:
         if left:
-            left = {path: stat for path, stat in left.items() if path not in references(each)}
+            left = {path: told for path, told in left.items() if path not in references(each)}
     since = (now - timedelta(days=days)).timestamp()
-    old = {path: stat.st_size for path, stat in left.items() if stat.st_mtime < since}
+    old = {path: told.size for path, told in left.items() if told.written < since}
     return Unreferenced(len(old), sum(old.values()), len(left) - len(old), tuple(sorted(old)))
-
-
-def _files(table: Path) -> Iterator[Path]:
-    """Yield what is below a folder, without what Iceberg takes for hidden, such as checksums."""
-    for path in table.rglob("*"):
-        within = path.relative_to(table).parts
-        if path.is_file() and not any(p[0] in "._" and "=" not in p for p in within):
-            yield path
 
 
 @cache
@@ -58,7 +49,7 @@ def references(entry: CatalogEntry) -> frozenset[str]:
     found.update(log["metadata-file"] for log in metadata.get("metadata-log") or [])
     for kind in ("statistics", "partition-statistics"):
         found.update(each["statistics-path"] for each in metadata.get(kind) or [])
-    io, snapshots = LocalFiles(), metadata.get("snapshots") or []
+    io, snapshots = StoredFiles(), metadata.get("snapshots") or []
     found.update(snapshot["manifest-list"] for snapshot in snapshots)
     with reading(entry.full_name, f"what {entry.full_name} refers to"):
         manifests = {m.manifest_path: m for s in snapshots for m in read_list(s, io)}
@@ -68,8 +59,14 @@ def references(entry: CatalogEntry) -> frozenset[str]:
 
 
 def _normal(location: str) -> str:
+    if is_remote(location):
+        return shown(location)
     path = local_path(location)
     return f"{_real(str(path.parent))}/{path.name}"
+
+
+def _folder(location: str) -> str:
+    return shown(location) if is_remote(location) else _real(str(local_path(location)))
 
 
 _real = cache(os.path.realpath)  # a warehouse may be reached through links

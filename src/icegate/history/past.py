@@ -69,9 +69,9 @@ class Part:
 
     def events(self) -> str:
         """Return the query of what happened."""
-        from icegate.files import LocalFiles
+        from icegate.files import StoredFiles
 
-        return self.dimension.events(LocalFiles(), self.steps)
+        return self.dimension.events(StoredFiles(), self.steps)
 
 
 class Past:

@@ -50,7 +50,7 @@ class Source:
 
     def changes(self, since: Any, until: Any, key: str | Sequence[str]) -> str:
         """Return a query in brackets of the rows that differ between two versions."""
-        from icegate.files import LocalFiles
+        from icegate.files import StoredFiles
         from icegate.history.changes import Changes
 
         lake, metadata = self.known(self.sql, f"cannot tell the changes of {self.name}")
@@ -60,7 +60,7 @@ class Source:
         else:
             new = find_any(lake, self.name, metadata, until)
         keys = [key] if isinstance(key, str) else list(key or ())
-        return Changes(self.sql, metadata, old, new, keys).sql(LocalFiles())
+        return Changes(self.sql, metadata, old, new, keys).sql(StoredFiles())
 
     def copied(self, asked: Any) -> tuple[str, str]:
         """Return the clauses of a table like this one, and what it is as of ``asked``, or now."""

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, ManifestGroupPlanner
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate import refs
 from icegate.gate.compare import Point
 from icegate.health.files import read_list
@@ -33,7 +33,7 @@ class Reader:
     """
 
     def __init__(self, point: Point, fields: Sequence[NestedField]) -> None:
-        self.io, self.files = LocalFiles(), 0
+        self.io, self.files = StoredFiles(), 0
         self.metadata = TableMetadataUtil.parse_obj(
             refs.set_schema(point.metadata, point.schema_id)
         )

@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from icegate.catalog import CatalogEntry, local_path, read_metadata
+from icegate.catalog import CatalogEntry, read_metadata
 from icegate.health.reasons import many
 from icegate.health.unreferenced import unreferenced
 from icegate.maintenance.action import ORPHANS, Action
 from icegate.maintenance.policy import Policy
 from icegate.settings import Lake
+from icegate.storage import is_remote, local_path, shown, stat
 from icegate.tables.state import literal
 
 VIEW, AT_ONCE = "icegate_orphans", 1000
@@ -76,11 +77,14 @@ def views(files: tuple[str, ...]) -> Iterator[str]:
 
 def _as_in_metadata(location: str, paths: list[str]) -> tuple[str, ...]:
     """Return paths as the table writes its location: others the procedure leaves out."""
-    real = os.path.realpath(local_path(location))
+    own = shown(location) if is_remote(location) else os.path.realpath(local_path(location))
+    real = own.rstrip("/")
     return tuple(location.rstrip("/") + path.removeprefix(real) for path in paths)
 
 
 def _row(file: str) -> str:
-    path = local_path(file)
-    changed = path.stat().st_mtime if path.exists() else 0
-    return f"({literal(file)}, timestamp_seconds({changed:.0f}))"
+    try:
+        written = stat(file).written
+    except FileNotFoundError:
+        written = 0
+    return f"({literal(file)}, timestamp_seconds({written:.0f}))"

@@ -31,6 +31,7 @@ from icegate.maintenance.orphans import views
 from icegate.maintenance.plan import TablePlan
 from icegate.retries import CONFLICT, kind_of
 from icegate.settings import Lake
+from icegate.storage import is_remote
 from icegate.tables.metadata import history, total
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Run:
         return found
 
     def _check_space(self, table: StoredTable, action: Action) -> None:
-        if not action.rewrites:
+        if not action.rewrites or is_remote(table.metadata["location"]):
             return
         folder = local_path(table.metadata["location"])
         free = shutil.disk_usage(folder).free

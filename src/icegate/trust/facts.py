@@ -11,7 +11,7 @@ from icegate import pii
 from icegate.anomalies.find import find
 from icegate.anomalies.look import Finding
 from icegate.catalog import list_relations
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate import ledger
 from icegate.gate.ledger_rows import ReleaseTable
 from icegate.gate.refs import Metadata
@@ -128,7 +128,7 @@ class Reading:
         self.sampler = Sampler(lake, project, self.metadata)
         self._days: dict[tuple[str, str], str] = {}
         self.answers = Answers(project, self.past, self.looks, now, self._when)
-        self.files = LocalFiles()
+        self.files = StoredFiles()
         self.sampled = 0
 
     def facts(self, target: str) -> Facts:

@@ -14,7 +14,7 @@ from icegate.anomalies.find import find
 from icegate.anomalies.history import changes
 from icegate.anomalies.look import Finding
 from icegate.catalog import list_relations, read_metadata
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate.refs import head
 from icegate.settings import Lake
 
@@ -59,7 +59,7 @@ class Table:
         return found
 
     def unusual(self, **how: Any) -> list[Finding]:
-        found = find(self.metadata, LocalFiles(), table=str(self), **how)
+        found = find(self.metadata, StoredFiles(), table=str(self), **how)
         assert len(found) > 1
         return [finding for finding in found if finding.status == "unusual"]
 
@@ -84,7 +84,7 @@ def table(ten: Table) -> Iterator[Table]:
 def test_a_good_batch_is_usual(table: Table) -> None:
     table.batch(1000, note="case when id % 20 = 0 then null else 'a' end")
     assert table.unusual() == []
-    kinds = {finding.kind for finding in find(table.metadata, LocalFiles())}
+    kinds = {finding.kind for finding in find(table.metadata, StoredFiles())}
     assert kinds == {"volume", "cadence", "late data", "null rate", "bounds", "schema"}
 
 
@@ -153,7 +153,7 @@ def test_files_of_a_change_are_its_own(table: Table) -> None:
     )
     table.batch(10, note="null")
     table.batch(20)
-    points = measured(table.metadata, changes(table.metadata), LocalFiles(), last=2)
+    points = measured(table.metadata, changes(table.metadata), StoredFiles(), last=2)
     assert [p.value_counts["id"] if p.value_counts else None for p in points[-3:]] == [None, 10, 20]
     assert [(p.null_counts or {})["note"] for p in points[-2:]] == [10, 0]
     last = points[-1]
@@ -235,7 +235,7 @@ def test_a_long_column_that_was_an_int_has_bounds(spark: Any, lake: Lake) -> Non
     spark.sql(f"alter table {table} alter column n type bigint")
     spark.sql(f"alter table {table} alter column d type double")
     spark.sql(f"insert into {table} select id, id from range(100)")
-    bounds = find(table.metadata, LocalFiles(), kinds=["bounds"])
+    bounds = find(table.metadata, StoredFiles(), kinds=["bounds"])
     assert {(f.column, f.status) for f in bounds} == {("n", "usual"), ("d", "usual")}
 
 

@@ -36,7 +36,7 @@ def make(lake: Lake, *names: str, properties: dict[str, str] | None = None) -> N
     for name in names:
         schema, _, table = name.partition(".")
         make_namespace(lake, schema)
-        at = f"file://{lake.warehouse}/{schema}/{table}"
+        at = f"{lake.root}/{schema}/{table}"
         made = new_table_metadata(COLUMNS, UNPARTITIONED_PARTITION_SPEC, UNSORTED, at, given)
         move(lake, [write_new(schema, table, json.loads(made.model_dump_json()))])
 

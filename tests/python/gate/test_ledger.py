@@ -21,7 +21,7 @@ from conftest import make_home
 from icegate.catalog import list_namespaces, list_relations, open_catalog, read_metadata
 from icegate.cli.query import parse, run_on_duckdb
 from icegate.errors import CatalogError
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.gate import ledger
 from icegate.gate.ledger_rows import Event, Proof, ReleaseTable
 from icegate.gate.store import Moved, move
@@ -162,7 +162,7 @@ def test_a_hundred_appends_keep_it_small(own_lake: Lake) -> None:
     assert entry.metadata_file.stat().st_size < 10_000
     current = open_catalog(own_lake).load_table("icegate.releases").current_snapshot()
     assert current is not None
-    assert len(current.manifests(LocalFiles())) < 30
+    assert len(current.manifests(StoredFiles())) < 30
     assert ledger.read_events(own_lake) == [event(number) for number in range(1, 101)]
 
 
@@ -173,7 +173,7 @@ def test_what_is_kept_anew_each_time_keeps_it_small(own_lake: Lake) -> None:
     with closing(open_catalog(own_lake)) as catalog:
         newest = catalog.load_table("icegate.proofs").current_snapshot()
         assert newest is not None
-        assert len(newest.manifests(LocalFiles())) == 2  # of the file, and of the one before
+        assert len(newest.manifests(StoredFiles())) == 2  # of the file, and of the one before
 
 
 def test_a_newer_ledger_is_left_alone(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from health.tables import MB, NOW, Made, append, names, write
 from icegate.catalog import read_metadata
-from icegate.files import LocalFiles
+from icegate.files import StoredFiles
 from icegate.health.table import health, look
 from icegate.settings import Lake
 
@@ -231,5 +231,5 @@ def test_totals_that_a_writer_left_out_are_counted(made: Made) -> None:
     write(table, 1, 2)
     metadata = read_metadata(made.entry())
     metadata["snapshots"][0]["summary"] = {"operation": "append"}
-    found = health(metadata, LocalFiles(), table="s.t", now=NOW)
+    found = health(metadata, StoredFiles(), table="s.t", now=NOW)
     assert (found.read, found.files.files, found.files.bytes) == ("manifests", 2, 3 * MB)

