@@ -23,7 +23,12 @@ PACKAGE = Path("dbt_packages") / "elementary"
 # With these a person has chosen what is built.
 CHOOSING = {"-s", "--select", "--models", "-m", "--exclude", "--selector", "-f", "--full-refresh"}
 # What `edr` needs of a target: nothing that is a secret, since it goes to a file.
-KEYS = ("type", "method", "threads", "memory", "cores", "ansi", "spark_conf")
+KEYS = (
+    *("type", "method", "threads", "memory", "cores", "ansi", "spark_conf"),
+    *("catalog", "catalog_type", "catalog_uri", "catalog_ref"),
+)
+CATALOG_SECRETS = ("catalog_password", "catalog_token")
+SECRET = "DBT_ENV_SECRET_EDR_"  # a password goes by a variable, since profiles are a file
 # It asks PyPI for a newer version of itself, and tells its makers of each run, unless told not to.
 CHANNELS = ("SLACK_WEBHOOK", "TEAMS_WEBHOOK")  # where alerts go, if they are set
 QUIET = {
@@ -67,12 +72,16 @@ def run_edr(project_dir: Path, target: Mapping[str, Any], *args: str) -> int:
         )
     home = lake.home / "edr"
     profile = {key: target[key] for key in KEYS if key in target}
-    profile |= {"schema": _schema(target), "home": str(lake.home), "warehouse": str(lake.warehouse)}
+    secrets = {f"{SECRET}{key.upper()}": key for key in CATALOG_SECRETS if target.get(key)}
+    profile |= {key: f"{{{{ env_var('{name}') }}}}" for name, key in secrets.items()}
+    profile |= {"schema": _schema(target), "home": str(lake.home)}
+    profile["warehouse"] = lake.bucket or str(lake.warehouse)
     _write(home / ".edr" / "config.yml", QUIET)
     profiles = {"elementary": {"target": "lake", "outputs": {"lake": profile}}}
     _write(home / "profiles.yml", profiles)
     environ = {
         **os.environ,
+        **{name: str(target[key]) for name, key in secrets.items()},
         **{f"EDR_MONITOR_{name}": os.environ[name] for name in CHANNELS if name in os.environ},
         "HOME": str(home),
         "DBT_PACKAGES_FOLDER": str(project_dir / "dbt_packages"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import ROOT, DbtRun, make_home
 from hub import Hub
 
+import edr
 import packages
 from icegate.catalog import list_relations
-from icegate.settings import Lake, lake_from_target, load_target
+from icegate.settings import Lake, lake_from_target, load_target, read_rendered
 from landing_data.generate import generate
 from landing_data.plan import Plan
 
@@ -134,3 +137,25 @@ def test_the_project_takes_elementary_from_the_hub(observed: Checkout, spark: An
     tests = sum("raw_readings" in name for name in run.status) - 1
     assert [name[:9] for name in made] == ["handed_on"] * tests + ["metadata"]
     assert not [*observed.home.rglob("*__tmp_*/**/*.*")]  # on this disk empty folders stay
+
+
+def test_edr_is_led_to_a_teams_lake_and_its_password_is_in_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+
+    def run(command: list[str], env: dict[str, str], check: bool) -> Any:
+        seen.append(env)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(edr.subprocess, "run", run)
+    at = {"catalog_uri": "postgresql://a@db/lake", "catalog_password": "s3cret"}
+    target = {"type": "icegate", "schema": "main", "warehouse": "s3://bucket/lake", **at}
+    assert edr.run_edr(tmp_path, {**target, "home": str(tmp_path / "home")}, "report") == 0
+    profiles = tmp_path / "home" / "edr" / "profiles.yml"
+    monkeypatch.setattr(os, "environ", seen[0])
+    made = read_rendered(profiles, "profiles", typed=False)["elementary"]["outputs"]["lake"]
+    lake = lake_from_target(made, tmp_path)
+    assert lake.bucket == "s3://bucket/lake" and lake.catalog_uri == at["catalog_uri"]
+    assert lake.catalog_password and lake.catalog_password.get_secret_value() == "s3cret"
+    assert "s3cret" not in profiles.read_text()
