@@ -46,6 +46,17 @@ CAUSES = (
         "run this again once they are done; docs/writers.md says how writers keep apart",
     ),
     Cause(
+        r"(?:NoClassDefFoundError|ClassNotFoundException): software[./]amazon[./]awssdk",
+        "this Spark has no client for S3",
+        "start it with org.apache.iceberg:iceberg-aws-bundle, in the version of its Iceberg",
+    ),
+    Cause(
+        r"software\.amazon\.awssdk\.\S*(?:S3Exception|SdkClientException)",
+        "S3 refused it, or couldn't be reached from Spark",
+        "`icegate doctor` says why, from this machine; a server elsewhere needs AWS's variables or "
+        "a role of its own. A write either came through whole or not at all",
+    ),
+    Cause(
         r"org\.apache\.iceberg\.exceptions\.NotFoundException|FileNotFoundException",
         "a file of the table is gone",
         "bring the warehouse back to where the catalog points; `icegate doctor` names the place",

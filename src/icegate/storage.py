@@ -36,9 +36,9 @@ def local_path(location: str) -> Path:
 
 def shown(location: str) -> str:
     """Return where a file is as people and DuckDB write it."""
-    return (
-        f"s3://{location.partition('://')[2]}" if is_remote(location) else str(local_path(location))
-    )
+    if is_remote(location):
+        return f"s3://{location.partition('://')[2]}"
+    return str(local_path(location))
 
 
 def read(location: str) -> bytes:

@@ -30,6 +30,10 @@ class Kind(Protocol):
     def keeps_files(self) -> bool:
         """Tell whether a table's files stay unless its `gc.enabled` is true."""
 
+    @property
+    def comes_late(self) -> bool:
+        """Tell whether a move may still come through after its answer was lost."""
+
     def conf(self) -> dict[str, str]:
         """Return what Spark's catalog is set to, below its name."""
 

@@ -36,6 +36,7 @@ Key = tuple[str, ...]
 class Nessie:
     """A branch of a Nessie server."""
 
+    comes_late = True  # a request may be on its way when who sent it gives up
     keeps_files = True  # other branches and tags of the server may have them, too
     publishes = "moves all its tables in one commit of Nessie, views too"
 

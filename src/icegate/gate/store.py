@@ -78,18 +78,20 @@ def read_tables(
 def move(lake: Lake, steps: Sequence[Step]) -> None:
     """Take all steps at once, or none: raise ``Moved``, naming who is in the way.
 
-    Metadata files that nothing points to then are deleted; when the catalog gave no answer, only
-    after it was asked what it did.
+    Metadata files that nothing can point to any more are deleted; when the catalog gave no answer,
+    only after it was asked what it did.
     """
     catalog = catalog_of(lake)
     try:
         catalog.move(steps)
     except (Moved, CatalogError) as error:
-        if not isinstance(error, Moved) and catalog.took(steps):
+        is_refused = isinstance(error, Moved)
+        if not is_refused and catalog.took(steps):
             return
-        for step in steps:
-            if step.new_location:
-                storage.delete(step.new_location)
+        if is_refused or not catalog.comes_late:
+            for step in filter(lambda step: step.new_location, steps):
+                with suppress(CatalogError, OSError):  # it stays as an orphan
+                    storage.delete(str(step.new_location))
         raise
 
 

@@ -36,6 +36,7 @@ TARGETS = {
     "nessie": "nessie",
     "postgres, s3": "postgres",
     "nessie, s3": "nessie",
+    "postgres, connect, s3": "postgres",
 }
 ORDERS = """
 {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}

@@ -258,3 +258,11 @@ def test_a_server_that_goes_away_and_comes_back_and_a_key_that_is_nowhere(tmp_pa
         ]
         assert not holds
         assert SECRET in os.environ["AWS_SECRET_ACCESS_KEY"]
+
+
+def test_a_server_elsewhere_that_has_no_client_for_s3(server: S3Server, tmp_path: Path) -> None:
+    with small_project("postgres, thrift elsewhere", tmp_path) as at:
+        at.environ |= server.environ
+        at.retarget(warehouse=f"s3://lake/{tmp_path.name}")
+        said = at.dbt("build", "--select", "landed", code=1)
+        assert "this Spark has no client for S3" in said and "iceberg-aws-bundle" in said
