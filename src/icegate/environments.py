@@ -22,7 +22,7 @@ from icegate.catalog import (
     local_path,
     read_metadata,
 )
-from icegate.errors import CatalogError, ConfigError, did_you_mean
+from icegate.errors import CatalogError, ConfigError, StorageError, did_you_mean
 from icegate.gate import refs
 from icegate.gate.candidates import OWN
 from icegate.gate.store import drop_namespace, dropped, make_namespace, move
@@ -168,6 +168,8 @@ def _delete_below(bucket: str, schemas: Collection[str], used: Collection[str]) 
 def _read(entry: CatalogEntry) -> dict[str, Any]:
     try:
         return read_metadata(entry)
+    except StorageError:  # it may be production's: nobody knows now
+        raise
     except CatalogError:  # its files are gone: it can be dropped all the same
         return {}
 

@@ -45,6 +45,10 @@ class CatalogError(IcegateError):
     """The catalog can't be opened, is locked, or points at files that are gone."""
 
 
+class StorageError(CatalogError):
+    """A bucket that can't be used: what is in it may be there all the same."""
+
+
 class TableError(IcegateError):
     """A table whose files aren't as its metadata says."""
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from icegate.errors import CatalogError, ConfigError
+from icegate.errors import ConfigError, StorageError
 from icegate.storage import Stat
 
 # By S3's own code of an error.
@@ -37,11 +37,12 @@ CAUSES = (
         "grant s3:GetObject, PutObject, DeleteObject below `warehouse:`, and ListBucket on it",
     ),
 )
+CONNECTIONS = 16  # of the threads that read metadata
 GONE = ("NoSuchKey", "404", "NotFound")
 
 
 def check(location: str) -> None:
-    """Raise ``CatalogError`` unless the bucket answers, in its region, to this user."""
+    """Raise ``StorageError`` unless the bucket answers, in its region, to this user."""
     bucket, prefix = _parts(location)
     with _explained(location):
         _client().list_objects_v2(Bucket=bucket, Prefix=f"{prefix.rstrip('/')}/", MaxKeys=1)
@@ -144,7 +145,11 @@ def _client() -> Any:
     session = _session()
     from botocore.config import Config
 
-    again = Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10)
+    again = Config(
+        retries={"mode": "standard", "max_attempts": 5},
+        connect_timeout=10,
+        max_pool_connections=CONNECTIONS,
+    )
     return session.client("s3", config=again)
 
 
@@ -166,15 +171,15 @@ def _explained(location: str) -> Iterator[None]:
             raise FileNotFoundError(f"{location} isn't there") from error
         known = ((why, fix) for codes, why, fix in CAUSES if code in codes)
         why, fix = next(known, (f"S3 says {code}", "see to that, and run it again"))
-        raise CatalogError(what, why=why, fix=fix) from error
+        raise StorageError(what, why=why, fix=fix) from error
     except NoCredentialsError as error:
-        raise CatalogError(
+        raise StorageError(
             what,
             why="there are no credentials",
             fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or take a role",
         ) from error
     except BotoCoreError as error:
-        raise CatalogError(
+        raise StorageError(
             what,
             why=f"no answer from it: {error}",
             fix="see that it's reached from here; or correct AWS_ENDPOINT_URL_S3",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,9 +13,11 @@ from icegate import storage
 from icegate.catalog import CatalogEntry, catalog_of, list_relations, read_metadata
 from icegate.catalogs.entries import Moved as Moved
 from icegate.catalogs.entries import Step as Step
-from icegate.errors import CatalogError
+from icegate.errors import CatalogError, StorageError
 from icegate.gate.refs import Metadata, next_metadata
 from icegate.settings import Lake
+
+AT_ONCE = 16  # metadata files in a bucket: each answer is waited for
 
 
 def dropped(entry: CatalogEntry) -> Step:
@@ -68,11 +71,29 @@ def _write(location: str, metadata: Metadata) -> None:
 def read_tables(
     lake: Lake, names: Collection[str] | None = None, kind: str = "table"
 ) -> Iterator[StoredTable]:
-    """Yield tables, or views, by name, `schema.table`, or all; one that is gone is left out."""
-    for entry in list_relations(lake):
-        if entry.kind == kind and (names is None or entry.full_name in names):
-            with suppress(CatalogError):  # of a table that was dropped, or is broken
-                yield StoredTable(entry, read_metadata(entry))
+    """Yield tables, or views, by name, `schema.table`, or all; one that is gone is left out.
+
+    Raises ``StorageError`` when a bucket can't be read: its tables aren't gone.
+    """
+    wanted = (
+        entry
+        for entry in list_relations(lake)
+        if entry.kind == kind and (names is None or entry.full_name in names)
+    )
+    if not lake.bucket:
+        yield from filter(None, map(_stored, wanted))
+        return
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        yield from filter(None, threads.map(_stored, wanted))
+
+
+def _stored(entry: CatalogEntry) -> StoredTable | None:
+    try:
+        return StoredTable(entry, read_metadata(entry))
+    except StorageError:
+        raise
+    except CatalogError:  # it was dropped, or is broken
+        return None
 
 
 def move(lake: Lake, steps: Sequence[Step]) -> None:

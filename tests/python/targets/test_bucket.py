@@ -19,8 +19,9 @@ from icegate import objects
 from icegate.catalog import check_catalog, list_relations, read_metadata
 from icegate.duck import open_duckdb, shut_in
 from icegate.environments import create, drop, find
-from icegate.errors import CatalogError, ConfigError
+from icegate.errors import CatalogError, ConfigError, StorageError
 from icegate.gate import ledger
+from icegate.gate.candidates import read_lake
 from icegate.gate.steps import FAIL_AT
 from icegate.gate.store import Moved, move
 from icegate.settings import Lake, lake_from_target
@@ -173,6 +174,20 @@ def test_a_user_who_may_only_read(server: S3Server, lake: Lake) -> None:
             ledger.append(lake, [event(1)])
         assert "s3:GetObject" in error.value.fix
     assert server.listed() == before
+
+
+def test_tables_of_a_bucket_that_gives_no_answer_are_not_gone(lake: Lake) -> None:
+    two_releases(lake)
+    create(lake, "pr_1", {"nodes": {}})
+    make(lake, "pr_1_s.a")
+    with using(AWS_ENDPOINT_URL_S3="http://127.0.0.1:1"):
+        with pytest.raises(StorageError):
+            read_lake(lake)
+        with pytest.raises(StorageError):
+            drop(lake, find(lake, "pr_1"))
+    assert "pr_1_s.a" in locations(lake)
+    with pytest.raises(ConfigError, match="came through the gate"):
+        drop(lake, find(lake, "pr_1"))
 
 
 @pytest.mark.parametrize("said", ["s3://", "s3://Upper/x", "s3:///x"])
