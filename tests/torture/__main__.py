@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -140,8 +139,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--only", help="rounds with this in the name of what happens")
     parser.add_argument("--planted", default="", choices=[*FAULTS, GOOD], help="in each batch")
     parser.add_argument("--warm", type=float, default=0.75, help="share of builds on a server")
-    said = "with `postgres`, the builds on the server are another machine's"
-    parser.add_argument("--catalog", default="sqlite", choices=["sqlite", "postgres"], help=said)
+    said = "but for `sqlite`, the builds on the server are another machine's"
+    parser.add_argument(
+        "--catalog", default="sqlite", choices=["sqlite", "postgres", "nessie"], help=said
+    )
     parser.add_argument("--sabotage", help="break the gate, to see that it's noticed")
     return parser.parse_args()
 
@@ -153,7 +154,7 @@ def main() -> None:
         BROKEN.update(sabotaged(given.sabotage))
     folder = Path(tempfile.mkdtemp(prefix="icegate-torture-"))
     print(f"seed {given.seed}, in {folder}", flush=True)
-    with server() if given.catalog == "postgres" else nullcontext({}) as known:
+    with server(given.catalog) as known:
         ENV.update(known)
         torture = Torture(given, folder)
         torture.run()

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import yaml
-from lakes import PASSWORD, database_of, lake_of, make_database
+from lakes import PASSWORD, is_shared, lake_of, make_catalog
 
 from icegate.settings import Lake
 
@@ -88,12 +88,12 @@ class Shop:
         self.batches: list[Batch] = []
         self.forms = 0
         homes = [folder / ".icegate"]
-        if database_of(homes[0]):  # builds on the server are another machine's
+        if is_shared():  # builds on the server are another machine's
             homes.append(folder / ".icegate-2")
         for home in homes:
             home.mkdir(parents=True)
             (home / "ivy").symlink_to(ivy)
-        make_database(homes[0])
+        make_catalog(homes[0])
         self.lake, *other = (lake_of(home, memory=HEAP, cores=2) for home in homes)
         self.served: Lake = other[0] if other else self.lake
         self._configure()
@@ -102,7 +102,10 @@ class Shop:
         target = {"type": "icegate", "schema": SCHEMA, "threads": 2, "gate": True, "audits": True}
         target |= {"memory": HEAP, "cores": 2, "spark_conf": CONF}
         target |= {"warehouse": str(self.lake.warehouse)}
-        if self.lake.catalog_uri:
+        if self.lake.catalog_type == "nessie":
+            keys = ("catalog_type", "catalog_uri", "catalog_ref")
+            target |= {key: getattr(self.lake, key) for key in keys}
+        elif self.lake.catalog_uri:
             password = f"{{{{ env_var('{PASSWORD}') }}}}"
             target |= {"catalog_uri": self.lake.catalog_uri, "catalog_password": password}
         lakes = {"session": self.lake, "connect": self.served}

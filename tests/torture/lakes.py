@@ -1,9 +1,10 @@
-"""Lakes of the harness: each with a catalog of its own, a file or a database of PostgreSQL."""
+"""Lakes of the harness, each with a catalog of its own: a file, a database, a branch of Nessie."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import sqlite3
 import sys
@@ -11,54 +12,91 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from icegate.settings import Lake
 
 # How each process of the harness learns of the server; a build gets the password alone.
-SERVER, PASSWORD = "TORTURE_POSTGRES", "TORTURE_PASSWORD"
+SERVER, PASSWORD, NESSIE = "TORTURE_POSTGRES", "TORTURE_PASSWORD", "TORTURE_NESSIE"
 
 
 @contextmanager
-def server() -> Iterator[dict[str, str]]:
-    """Run a PostgreSQL for the catalogs of all lakes; yield what processes have to know of it."""
+def server(kind: str) -> Iterator[dict[str, str]]:
+    """Run a server for the catalogs of all lakes; yield what processes have to know of it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-    from targets import postgres_server
+    from targets import nessie_server, postgres_server
 
-    with postgres_server.running() as running:
-        known = {SERVER: running.uri(), PASSWORD: postgres_server.PASSWORD}
-        os.environ |= known
-        yield known
+    if kind == "sqlite":
+        yield {}
+    elif kind == "nessie":
+        with nessie_server.running() as nessie:
+            os.environ[NESSIE] = nessie.uri
+            yield {NESSIE: nessie.uri}
+    else:
+        with postgres_server.running() as running:
+            known = {SERVER: running.uri(), PASSWORD: postgres_server.PASSWORD}
+            os.environ |= known
+            yield known
 
 
 def lake_of(home: Path, **keys: Any) -> Lake:
     """Return the lake of a home, and of the other machines beside it."""
     home = home.absolute()
-    uri = database_of(home)
-    secret = {"catalog_uri": uri, "catalog_password": os.environ[PASSWORD]} if uri else {}
-    return Lake(home=home, warehouse=home.parent / "warehouse", **secret, **keys)
+    where: dict[str, str] = {}
+    if uri := database_of(home):
+        where = {"catalog_uri": uri, "catalog_password": os.environ[PASSWORD]}
+    elif uri := os.environ.get(NESSIE):
+        where = {"catalog_type": "nessie", "catalog_uri": uri, "catalog_ref": _name(home)}
+    return Lake(home=home, warehouse=home.parent / "warehouse", **where, **keys)
+
+
+def _name(home: Path) -> str:
+    return f"lake_{hashlib.sha256(str(home.absolute().parent).encode()).hexdigest()[:12]}"
 
 
 def database_of(home: Path) -> str:
     """Return the URI of the database of a lake, or nothing where its catalog is a file."""
-    digest = hashlib.sha256(str(home.parent).encode()).hexdigest()[:12]
     server = os.environ.get(SERVER, "")
-    return server and f"{server.rpartition('/')[0]}/lake_{digest}"
+    return server and f"{server.rpartition('/')[0]}/{_name(home)}"
 
 
-def make_database(home: Path) -> None:
-    """Make the database of a lake."""
-    uri = database_of(home)
-    if uri:
+def is_shared() -> bool:
+    """Tell whether the catalogs are on a server, for builds of several machines."""
+    return SERVER in os.environ or NESSIE in os.environ
+
+
+def make_catalog(home: Path) -> None:
+    """Make the database or the branch of a lake."""
+    if uri := database_of(home):
         _ask(os.environ[SERVER], f"create database {uri.rpartition('/')[2]}")
+    elif NESSIE in os.environ:
+        from targets.nessie_server import NessieServer
+
+        port = int(os.environ[NESSIE].rpartition(":")[2].partition("/")[0])
+        NessieServer(home, port).catalog(_name(home))
 
 
 def read_pointers(home: Path) -> dict[str, str]:
     """Return where the metadata of each table is, all of one moment; not by code of Icegate."""
+    if NESSIE in os.environ:
+        return _nessie_pointers(home)
     found = _rows(home)
     return {
         f"{row['table_namespace']}.{row['table_name']}": row["metadata_location"]
         for row in found
         if row.get("iceberg_type") != "VIEW"
+    }
+
+
+def _nessie_pointers(home: Path) -> dict[str, str]:
+    path = f"trees/{_name(home)}/entries?content=true"
+    with urlopen(f"{os.environ[NESSIE]}/{path}", timeout=60) as answer:
+        found = json.load(answer)
+    assert not found["hasMore"]
+    return {
+        ".".join(each["name"]["elements"]): each["content"]["metadataLocation"]
+        for each in found["entries"]
+        if each["type"] == "ICEBERG_TABLE"
     }
 
 
@@ -88,7 +126,8 @@ def held_locks(home: Path) -> Iterator[str]:
             select objid from pg_locks join pg_database on pg_database.oid = pg_locks.database
             where locktype = 'advisory' and datname = '{name}'"""
         yield from (f"advisory lock {row['objid']}" for row in _ask(uri, held))
-    for path in [*(home / "builds").glob("*.lock"), *home.glob("publish.lock")]:
+    here = [*(home / "builds").glob("*.lock"), *home.glob("publish.lock")]
+    for path in [*here, *(home.parent / "warehouse" / ".locks").rglob("*.lock")]:
         with path.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

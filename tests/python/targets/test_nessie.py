@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DbtProject, make_home
+from conftest import ROOT, DbtProject, make_home
 from released import event, ids, locations, make, stored, two_releases
 
 from icegate.catalog import catalog_of, check_catalog, list_relations, open_catalog
@@ -112,6 +114,13 @@ def test_pyiceberg_deletes_rows_and_sees_who_was_first(branch: Lake) -> None:
     assert ids(branch, "s.a") == [2]
     catalog.purge_table("s.b")
     assert "s.b" not in locations(branch)
+
+
+def test_readers_see_nothing_wrong_while_builds_are_killed() -> None:
+    program = [sys.executable, str(ROOT / "tests" / "torture"), "--rounds", "5"]
+    done = subprocess.run([*program, "--catalog", "nessie"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "torture: 5 rounds" in done.stdout and ", 0 violations" in done.stdout
 
 
 # files that other branches may have

@@ -49,9 +49,9 @@ def publish_one_by_one() -> None:
 
 def believe_the_error() -> None:
     """Take an answer that got lost for a commit that failed."""
-    from icegate.gate import store
+    from icegate.catalogs.rows import Rows
 
-    store._took = lambda lake, steps: False
+    Rows.took = lambda self, steps: False
 
 
 def ignore_other_writers() -> None:
