@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from _bench import HOME, peer_python, refuse
+from _bench import HOME, Side, peer_python, refuse
+
+from icegate.catalog import list_relations, read_metadata
+from icegate.settings import Lake
 
 SCALES = ("0.01", "0.1", "1", "10")
 # Generated files, two lakes, and what the overwrites of a refresh leave behind.
@@ -70,3 +74,29 @@ def _generator() -> Path:
             fix="connect to a package index once and run this again",
         )
     return program
+
+
+def refuse_other_rows(*sides: Side) -> None:
+    """End the program when one side's tables have other numbers of rows than the other's."""
+    ours, peers = (_rows(side) for side in sides)
+    names = sorted(ours.keys() | peers.keys())
+    pairs = {name: (ours.get(name), peers.get(name)) for name in names}
+    other = [f"{name}: {mine} and {theirs} rows"
+             for name, (mine, theirs) in pairs.items() if mine != theirs]  # fmt: skip
+    if other:
+        refuse(
+            "cannot compare: the two sides made other tables",
+            why="\n       ".join(other),
+            fix=f"look at them in {' and '.join(str(side.folder) for side in sides)}",
+        )
+
+
+def _rows(side: Side) -> dict[str, int]:
+    lake = Lake(home=side.home, warehouse=side.home / "warehouse")
+    return {entry.name: _records(read_metadata(entry)) for entry in list_relations(lake, "bench")}
+
+
+def _records(metadata: dict[str, Any]) -> int:
+    newest = metadata["current-snapshot-id"]
+    (snapshot,) = (each for each in metadata["snapshots"] if each["snapshot-id"] == newest)
+    return int(snapshot["summary"]["total-records"])

@@ -34,7 +34,7 @@ DECLARED = {
     "spark.hadoop.fs.file.impl": f"local files without a process for each mode: {_SHIPPED}",
     "spark.sql.codegen.cache.maxEntries": _SHIPPED,
     "spark.sql.ui.explainMode": _SHIPPED,
-    "spark.sql.catalogImplementation": "dbt-spark's sessions ask for Hive, which holds no table here",
+    "spark.sql.catalogImplementation": "dbt-spark asks for Hive, which holds no table here",
     f"{_OWN}.build": _GATE,
     f"{_OWN}.invocation": _GATE,
     f"{_OWN}.write": _GATE,
@@ -46,11 +46,11 @@ DECLARED = {
 class Events:
     """Of one side: bytes that tasks read, and each setting with all values that it had."""
 
-    bytes_read: int = 0
+    scanned: int = 0
     conf: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, other: Events) -> None:
-        self.bytes_read += other.bytes_read
+        self.scanned += other.scanned
         for key, values in other.conf.items():
             self.conf.setdefault(key, set()).update(values)
 
@@ -85,7 +85,7 @@ def _wanted(lines: Iterator[str]) -> Iterator[str]:
 def _take(event: dict[str, Any], found: Events, project: str) -> None:
     if event["Event"] == "SparkListenerTaskEnd":
         metrics = event.get("Task Metrics") or {}  # a task that was killed has none
-        found.bytes_read += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
+        found.scanned += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
         return
     conf = event.get("modifiedConfigs", {}) | event.get("Spark Properties", {})
     java = event.get("JVM Information", {}).get("Java Version")

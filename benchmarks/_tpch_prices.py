@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import NoReturn
 
 import yaml
 from _bench import refuse
@@ -12,14 +13,14 @@ from _bench import refuse
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of a run; a lake whose storage costs nothing to read has no price of a scan."""
+    """Prices of a run's CPU and of what it reads; 0 where that costs nothing."""
 
     currency: str
     cpu_hour: float
-    gb_scanned: float
+    gb_read: float
 
-    def of(self, cpu_s: float, bytes_read: int) -> float:
-        return self.cpu_hour * cpu_s / 3600 + self.gb_scanned * bytes_read / 1e9
+    def of(self, cpu_s: float, read_bytes: int) -> float:
+        return self.cpu_hour * cpu_s / 3600 + self.gb_read * read_bytes / 1e9
 
 
 def read_prices(path: Path) -> Prices:
@@ -39,7 +40,7 @@ def read_prices(path: Path) -> Prices:
             _refuse(path, f"`{key}` is missing", names)
         if key != "currency" and not _is_price(found[key]):
             _refuse(path, f"`{key}` is {found[key]!r}, and a price is a number from 0 up", names)
-    return Prices(str(found["currency"]), float(found["cpu_hour"]), float(found["gb_scanned"]))
+    return Prices(str(found["currency"]), float(found["cpu_hour"]), float(found["gb_read"]))
 
 
 def _is_price(value: object) -> bool:
@@ -47,5 +48,5 @@ def _is_price(value: object) -> bool:
     return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type,operator]
 
 
-def _refuse(path: Path, why: str, names: list[str]) -> None:
+def _refuse(path: Path, why: str, names: list[str]) -> NoReturn:
     refuse(f"cannot use the prices of {path}", why, fix=f"give it {', '.join(names)}")

@@ -11,16 +11,16 @@ from statistics import geometric_mean, median
 
 import yaml
 from _bench import HOME, Claim, Cost, Side, finish, options, refuse, sides
-from _tpch_data import SCALES, files_of
+from _tpch_data import SCALES, files_of, refuse_other_rows
 from _tpch_events import Events, event_log, refuse_different, take_events
 from _tpch_prices import Prices, read_prices
 
 BAR = 1.0  # of stock's CPU
 HERE = Path(__file__).parent
 PROJECT, PRICES, EVENTS = HERE / "tpch_project", HERE / "tpch_prices.yml", HOME / "tpch" / "events"
-LOAD = ["build", "--select", "path:models/load", "path:models/refresh"]
+IO = Path("/proc/self/io")  # Linux counts what children read to whoever waited for them
 PHASES = {
-    "load": LOAD,
+    "load": ["build", "--select", "path:models/load", "path:models/refresh"],
     # One after the other, so that a query's seconds are its own.
     "queries": ["build", "--select", "path:models/queries", "--threads", "1"],
     "tests": ["test"],
@@ -34,7 +34,8 @@ class Run:
 
     phases: dict[str, Cost] = field(default_factory=dict)
     queries: dict[str, float] = field(default_factory=dict)  # seconds, by model
-    bytes_read: int = 0
+    scanned: int = 0  # bytes that Spark's tasks read
+    read: int = 0  # bytes that all processes read, of whatever file
 
     @property
     def total(self) -> Cost:
@@ -56,15 +57,24 @@ def run(side: Side, events: Events) -> Run:
     side.forget()
     found = Run()
     for phase, command in PHASES.items():
+        before = read_by_children()
         cost = found.phases[phase] = side.dbt("--quiet", *command)
+        read = read_by_children() - before
         if phase == "queries":
             found.queries = query_seconds(side)
         taken = take_events(EVENTS, side.folder)
-        found.bytes_read += taken.bytes_read
+        found.scanned += taken.scanned
+        found.read += read
         events.add(taken)
         print(f"{side.name}: {phase}: {cost.cpu:.1f} s of CPU, {cost.wall:.1f} s, "
-              f"{taken.bytes_read / 1e6:.1f} MB read", flush=True)  # fmt: skip
+              f"{taken.scanned / 1e6:.1f} MB scanned by Spark, {read / 1e6:.0f} MB read by all "
+              "processes", flush=True)  # fmt: skip
     return found
+
+
+def read_by_children() -> int:
+    """Return the bytes that this process and all children that it waited for have read."""
+    return int(IO.read_text().partition("rchar: ")[2].split()[0])
 
 
 def query_seconds(side: Side) -> dict[str, float]:
@@ -83,16 +93,19 @@ def show(runs: dict[str, list[Run]], prices: Prices) -> None:
         seconds = ", ".join(f"{side} {found[name]:.2f} s" for side, found in middle.items())
         print(f"{name}: {seconds}")
     for side, done in runs.items():
-        read = int(median(each.bytes_read for each in done))
+        scanned, read = (int(median(getattr(r, of) for r in done)) for of in ("scanned", "read"))
         cost = prices.of(median(each.total.cpu for each in done), read)
         print(f"{side}: {len(names)} queries {sum(middle[side].values()):.1f} s in all, geometric "
-              f"mean {geometric_mean(middle[side].values()):.3f} s; {read / 1e6:.1f} MB read; "
+              f"mean {geometric_mean(middle[side].values()):.3f} s; {scanned / 1e6:.1f} MB "
+              f"scanned by Spark, {read / 1e6:.0f} MB read by all processes; "
               f"{cost:.6f} {prices.currency} by {PRICES.name}")  # fmt: skip
 
 
 def main() -> None:
     about = (__doc__ or "").split("\n\n")[0]
     scale = {"default": None, "help": f"scale factor: {', '.join(SCALES)} (default 1, quick 0.01)"}
+    if not IO.exists():
+        refuse("cannot tell what is read", f"there is no {IO}", "run it on Linux")
     given = options(about, runs=3, scale=scale)
     prices = read_prices(PRICES)
     size = given.scale or ("0.01" if given.quick else "1")
@@ -106,7 +119,8 @@ def main() -> None:
         for side in (peer, ours) if number % 2 else (ours, peer):
             runs[side.name].append(run(side, seen[side.name]))
         refuse_different(seen[ours.name], seen[peer.name])
-    if not all(events.bytes_read for events in seen.values()):
+    refuse_other_rows(ours, peer)
+    if not all(events.scanned for events in seen.values()):
         refuse("cannot compare what was read", "an event log has no reads", "see spark.eventLog")
     show(runs, prices)
     totals = {side: [each.total for each in done] for side, done in runs.items()}

@@ -11,7 +11,9 @@ where
     and p_type not like 'MEDIUM POLISHED%'
     and p_size in (49, 14, 23, 45, 19, 3, 36, 9)
     and ps_suppkey not in (
-        select s_suppkey from {{ ref('supplier') }} where s_comment like '%Customer%Complaints%'
+        select s_suppkey
+        from {{ ref('supplier') }}
+        where s_comment like '%Customer%Complaints%'
     )
 group by p_brand, p_type, p_size
 order by supplier_cnt desc, p_brand, p_type, p_size

@@ -6,5 +6,7 @@ where
     and p_brand = 'Brand#23'
     and p_container = 'MED BOX'
     and l_quantity < (
-        select 0.2 * avg(l_quantity) from {{ ref('lineitem') }} where l_partkey = p_partkey
+        select 0.2 * avg(l_quantity)
+        from {{ ref('lineitem') }}
+        where l_partkey = p_partkey
     )

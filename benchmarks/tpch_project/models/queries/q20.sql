@@ -8,7 +8,11 @@ where
         select ps_suppkey
         from {{ ref('partsupp') }}
         where
-            ps_partkey in (select p_partkey from {{ ref('part') }} where p_name like 'forest%')
+            ps_partkey in (
+                select p_partkey
+                from {{ ref('part') }}
+                where p_name like 'forest%'
+            )
             and ps_availqty > (
                 select 0.5 * sum(l_quantity)
                 from {{ ref('lineitem') }}

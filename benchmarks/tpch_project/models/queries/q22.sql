@@ -17,7 +17,11 @@ from (
                 c_acctbal > 0.00
                 and substring(c_phone, 1, 2) in ('13', '31', '23', '29', '30', '18', '17')
         )
-        and not exists (select * from {{ ref('orders') }} where o_custkey = c_custkey)
+        and not exists (
+            select *
+            from {{ ref('orders') }}
+            where o_custkey = c_custkey
+        )
 ) as custsale
 group by cntrycode
 order by cntrycode
