@@ -250,3 +250,17 @@ def test_a_generator_that_fails_leaves_no_files(
     monkeypatch.setattr(_tpch_data, "peer_python", lambda _: program.parent / "python")
     assert "why: tpchgen-cli said: disk full\n" in refused()
     assert not (home / "tpch" / "files" / SCALE).exists()
+
+
+def test_tables_with_other_rows_end_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = [_bench.Side(name, Path("python"), tmp_path / name) for name in ("ours", "peer")]
+    found = {"ours": {"q01": 4, "q02": 1}, "peer": {"q01": 4, "q02": 2, "q03": 5}}
+    monkeypatch.setattr(_tpch_data, "_rows", lambda side: found[side.name])
+    with pytest.raises(SystemExit) as ended:
+        _tpch_data.refuse_other_rows(*sides)
+    said = str(ended.value)
+    assert "why: q02: 1 and 2 rows\n       q03: None and 5 rows\n" in said
+    found["ours"] = found["peer"]
+    _tpch_data.refuse_other_rows(*sides)
