@@ -26,8 +26,8 @@ def files_of(scale: str) -> Path:
             fix=f"--scale takes one of {', '.join(SCALES)}",
         )
     folder = HOME / "tpch" / "files" / scale
+    _need_disk(scale)
     if not folder.exists():
-        _need_disk(scale)
         _generate(scale, folder)
     return folder
 

@@ -264,3 +264,11 @@ def test_tables_with_other_rows_end_the_program(
     assert "why: q02: 1 and 2 rows\n       q03: None and 5 rows\n" in said
     found["ours"] = found["peer"]
     _tpch_data.refuse_other_rows(*sides)
+
+
+def test_a_querys_seconds_are_the_models_own(tmp_path: Path) -> None:
+    rows = [("model.tpch.q01", 1.5), ("test.tpch.not_null_q01_l_returnflag.0a", 9.0)]
+    results = [{"unique_id": id, "execution_time": seconds} for id, seconds in rows]
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "run_results.json").write_text(json.dumps({"results": results}))
+    assert tpch.query_seconds(_bench.Side("ours", Path("python"), tmp_path)) == {"q01": 1.5}

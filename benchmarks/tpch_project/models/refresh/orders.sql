@@ -3,9 +3,9 @@
 -- Orders: the first run loads them, each later one is both refresh functions. Orders use 8 of each
 -- 32 keys, so the n-th one has the key n div 8 * 32 + n % 8, and 8 more is a key that none has.
 -- RF1 inserts the first orders, 1,500 for each scale factor, under those keys; RF2 deletes the same
--- orders under their own. Both are one overwrite of the partition where they lie: of the strategies
--- of stock dbt-spark it is the one that takes rows away by key, and a hook, which could, would write
--- past the gate. It may run twice: the rows that it made are made again from the files.
+-- orders under their own. Both are one overwrite of the partition where they lie: of the
+-- strategies of stock dbt-spark it is the one that takes rows away by key, and a hook, which could
+-- as well, would write past the gate. It may run twice: its rows are made again from the files.
 {% set refreshed = (1500 * var('scale')) | int %}
 {% if is_incremental() %}
     select
