@@ -1,4 +1,4 @@
-"""What Spark's own event logs say of a run: what its tasks read, and what it was set to."""
+"""What Spark's own event logs say of a run: what it scanned, and what it was set to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import Any
 from _bench import refuse
 
 ABSENT = "(not set)"
+# Iceberg's own metrics of a scan: the sizes of the files that it opens. What Spark says that tasks
+# read lacks most of it: of 9.6 MB that one scan of local files read, it counted 0.09.
+FILE_SIZES = ("TotalDataFileSize", "TotalDeleteFileSize")
 _EACH_RUN = "each run of Spark has its own"
 _SAME_JARS = "the same jars; every target of Icegate has them on Java's class path, uncopied"
 _SHIPPED = "what every target of Icegate gets, and stock dbt-spark doesn't"
@@ -44,7 +47,7 @@ DECLARED = {
 
 @dataclass
 class Events:
-    """Of one side: bytes that tasks read, and each setting with all values that it had."""
+    """Of one side: bytes of scanned files, and each setting with all values that it had."""
 
     scanned: int = 0
     conf: dict[str, set[str]] = field(default_factory=dict)
@@ -69,24 +72,34 @@ def take_events(folder: Path, project: Path) -> Events:
     """Read all logs in ``folder`` and empty it; the ``project``'s own path is no setting."""
     found = Events()
     for path in sorted(folder.glob("*")):
+        sizes: dict[int, int] = {}  # by accumulator, whose number is one of this Spark
+        scans: set[int] = set()
         with path.open(encoding="utf-8") as lines:
             for event in map(json.loads, _wanted(lines)):
-                _take(event, found, str(project))
+                _take_conf(event, found, str(project))
+                sizes.update(event.get("accumUpdates", []))
+                scans.update(_scans(event.get("sparkPlanInfo", {})))
+        found.scanned += sum(sizes.get(number, 0) for number in scans)
     shutil.rmtree(folder)
     folder.mkdir()
     return found
 
 
 def _wanted(lines: Iterator[str]) -> Iterator[str]:
-    kinds = ("SparkListenerTaskEnd", "SparkListenerEnvironmentUpdate", "SQLExecutionStart")
+    kinds = ("EnvironmentUpdate", "SQLExecutionStart", "AdaptiveExecutionUpdate", "DriverAccum")
     return (line for line in lines if any(kind in line[:120] for kind in kinds))
 
 
-def _take(event: dict[str, Any], found: Events, project: str) -> None:
-    if event["Event"] == "SparkListenerTaskEnd":
-        metrics = event.get("Task Metrics") or {}  # a task that was killed has none
-        found.scanned += metrics.get("Input Metrics", {}).get("Bytes Read", 0)
-        return
+def _scans(plan: dict[str, Any]) -> Iterator[int]:
+    """Yield the accumulators of the sizes of files in a plan."""
+    for metric in plan.get("metrics", []):
+        if metric["metricType"].endswith(FILE_SIZES):
+            yield metric["accumulatorId"]
+    for child in plan.get("children", []):
+        yield from _scans(child)
+
+
+def _take_conf(event: dict[str, Any], found: Events, project: str) -> None:
     conf = event.get("modifiedConfigs", {}) | event.get("Spark Properties", {})
     java = event.get("JVM Information", {}).get("Java Version")
     for key, value in (conf | ({"java.version": java} if java else {})).items():

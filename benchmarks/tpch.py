@@ -34,7 +34,7 @@ class Run:
 
     phases: dict[str, Cost] = field(default_factory=dict)
     queries: dict[str, float] = field(default_factory=dict)  # seconds, by model
-    scanned: int = 0  # bytes that Spark's tasks read
+    scanned: int = 0  # bytes of the files of tables that Spark scanned
     read: int = 0  # bytes that all processes read, of whatever file
 
     @property
@@ -67,8 +67,8 @@ def run(side: Side, events: Events) -> Run:
         found.read += read
         events.add(taken)
         print(f"{side.name}: {phase}: {cost.cpu:.1f} s of CPU, {cost.wall:.1f} s, "
-              f"{taken.scanned / 1e6:.1f} MB scanned by Spark, {read / 1e6:.0f} MB read by all "
-              "processes", flush=True)  # fmt: skip
+              f"files of {taken.scanned / 1e6:.1f} MB scanned by Spark, {read / 1e6:.0f} MB read "
+              "by all processes", flush=True)  # fmt: skip
     return found
 
 
@@ -96,8 +96,8 @@ def show(runs: dict[str, list[Run]], prices: Prices) -> None:
         scanned, read = (int(median(getattr(r, of) for r in done)) for of in ("scanned", "read"))
         cost = prices.of(median(each.total.cpu for each in done), read)
         print(f"{side}: {len(names)} queries {sum(middle[side].values()):.1f} s in all, geometric "
-              f"mean {geometric_mean(middle[side].values()):.3f} s; {scanned / 1e6:.1f} MB "
-              f"scanned by Spark, {read / 1e6:.0f} MB read by all processes; "
+              f"mean {geometric_mean(middle[side].values()):.3f} s; files of "
+              f"{scanned / 1e6:.1f} MB scanned by Spark, {read / 1e6:.0f} MB read by all processes; "
               f"{cost:.6f} {prices.currency} by {PRICES.name}")  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def main() -> None:
         refuse_different(seen[ours.name], seen[peer.name])
     refuse_other_rows(ours, peer)
     if not all(events.scanned for events in seen.values()):
-        refuse("cannot compare what was read", "an event log has no reads", "see spark.eventLog")
+        refuse("cannot compare what was read", "an event log has no scan", "see spark.eventLog")
     show(runs, prices)
     totals = {side: [each.total for each in done] for side, done in runs.items()}
     what = f"TPC-H at scale factor {size}, load, queries, tests and refresh"

@@ -152,22 +152,23 @@ def test_declared_settings_may_differ_and_each_has_a_reason() -> None:
     assert all(events.DECLARED.values())
 
 
-def test_an_event_log_tells_settings_and_bytes(tmp_path: Path) -> None:
+def test_an_event_log_tells_settings_and_scanned_files(tmp_path: Path) -> None:
     log, project = tmp_path / "events", tmp_path / "ours"
     log.mkdir()
-    task = {"Event": "SparkListenerTaskEnd", "Task Metrics": {"Input Metrics": {"Bytes Read": 7}}}
-    start = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
+    spark = "org.apache.spark.sql.execution.ui.SparkListener"
+    size = {"metricType": f"v2Custom_x.{events.FILE_SIZES[0]}", "accumulatorId": 5}
+    plan = {"children": [{"metrics": [size, {"metricType": "sum", "accumulatorId": 6}]}]}
     lines: list[dict[str, Any]] = [
         {
             "Event": "SparkListenerEnvironmentUpdate",
             "JVM Information": {"Java Version": "21"},
             "Spark Properties": {"spark.place": f"{project}/lake", "spark.a": "1"},
         },
-        {"Event": start, "modifiedConfigs": {"spark.a": "2"}},
-        {"Event": "SparkListenerJobStart"},
-        task,
-        {"Event": "SparkListenerTaskEnd"},
-        task,
+        {"Event": f"{spark}SQLExecutionStart", "modifiedConfigs": {"spark.a": "2"}},
+        {"Event": f"{spark}DriverAccumUpdates", "accumUpdates": [[5, 14], [6, 100]]},
+        {"Event": f"{spark}SQLAdaptiveExecutionUpdate", "sparkPlanInfo": plan},
+        {"Event": f"{spark}SQLAdaptiveExecutionUpdate", "sparkPlanInfo": plan},
+        {"Event": "SparkListenerTaskEnd", "accumUpdates": [[5, 1]]},
     ]
     (log / "local-1").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     found = events.take_events(log, project)
