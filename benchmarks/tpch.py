@@ -97,8 +97,8 @@ def show(runs: dict[str, list[Run]], prices: Prices) -> None:
         cost = prices.of(median(each.total.cpu for each in done), read)
         print(f"{side}: {len(names)} queries {sum(middle[side].values()):.1f} s in all, geometric "
               f"mean {geometric_mean(middle[side].values()):.3f} s; files of "
-              f"{scanned / 1e6:.1f} MB scanned by Spark, {read / 1e6:.0f} MB read by all processes; "
-              f"{cost:.6f} {prices.currency} by {PRICES.name}")  # fmt: skip
+              f"{scanned / 1e6:.1f} MB scanned by Spark, {read / 1e6:.0f} MB read by all "
+              f"processes; {cost:.6f} {prices.currency} by {PRICES.name}")  # fmt: skip
 
 
 def main() -> None:
