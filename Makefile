@@ -101,7 +101,7 @@ lint-types: $(installed)
 	$(python) -m mypy src python_jobs
 
 lint-sql: $(installed)
-	$(python) -m sqlfluff lint --disable-progress-bar models tests/singular src/icegate/scaffold
+	$(python) -m sqlfluff lint --disable-progress-bar models tests/singular src/icegate/scaffold benchmarks/tpch_project
 	$(python) -m sqlfluff lint --disable-progress-bar --exclude-rules LT02 $(macros)
 	@for file in snapshots/*.sql; do echo "$$file"; sed -E 's/\{% (end)?snapshot.*%\}//' "$$file" | $(python) -m sqlfluff lint --disable-progress-bar --exclude-rules LT12,LT13,RF04,ST06 - || exit 1; done
 

@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -35,6 +35,8 @@ PEERS = {
     "sqlmesh": ("sqlmesh[spark]==0.236.4", "pyspark"),
     # It compares frames, which PyIceberg reads.
     "datacompy": ("datacompy==1.1.0", "pyiceberg", "pyarrow", "sqlalchemy"),
+    # No peer: it writes TPC-H's rows as Parquet, in seconds and always the same ones.
+    "tpchgen": ("tpchgen-cli==4.0.0",),
 }
 # What would reach one side otherwise than the other.
 UNFAIR = ("SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "ICEGATE_HOME")
@@ -176,22 +178,33 @@ def project_yaml(**models: Any) -> str:
     return yaml.safe_dump(project, sort_keys=False)
 
 
+def refuse(what: str, why: str, fix: str) -> NoReturn:
+    """End the program with what is wrong, why, and what to do."""
+    sys.exit(f"error: {what}\n  why: {why}\n  fix: {fix}")
+
+
 def refuse_unfair() -> None:
     """End the program where a variable of the environment would favour a side."""
     found = sorted(name for name in os.environ if name in UNFAIR or name.startswith("DBT_"))
     if found:
-        sys.exit(
-            f"error: cannot compare while {', '.join(found)} is set\n"
-            "  why: it would reach one side otherwise than the other\n"
-            f"  fix: unset {' '.join(found)}"
+        refuse(
+            f"cannot compare while {', '.join(found)} is set",
+            why="it would reach one side otherwise than the other",
+            fix=f"unset {' '.join(found)}",
         )
 
 
-def sides(benchmark: str, files: dict[str, str], **keys: Any) -> tuple[Side, Side]:
-    """Make both projects and finish their parse; print what each runs with. ``keys`` are ours."""
+def sides(
+    benchmark: str, files: dict[str, str], spark_conf: dict[str, str] | None = None, **keys: Any
+) -> tuple[Side, Side]:
+    """Make both projects and finish their parse; print what each runs with.
+
+    Both get ``spark_conf``; ``keys`` are ours.
+    """
     refuse_unfair()
-    ours = our_side(HOME / benchmark / "ours", files, **keys)
-    peer = _dbt_spark(HOME / benchmark / "dbt-spark", files)
+    own = keys | ({"spark_conf": spark_conf} if spark_conf else {})
+    ours = our_side(HOME / benchmark / "ours", files, **own)
+    peer = _dbt_spark(HOME / benchmark / "dbt-spark", files, spark_conf or {})
     for side in (ours, peer):
         side.forget()
         side.dbt("--quiet", "parse")
@@ -205,7 +218,7 @@ def _lake(folder: Path) -> Lake:
         (home / "ivy").symlink_to(ROOT / ".icegate" / "ivy")
     lake = Lake(home=home, warehouse=home / "warehouse", memory=MEMORY)
     if not found_jars(lake):
-        sys.exit("error: no jars\n  why: nothing was resolved yet\n  fix: run `make setup`")
+        refuse("no jars", why="nothing was resolved yet", fix="run `make setup`")
     return lake
 
 
@@ -218,16 +231,16 @@ def our_side(folder: Path, files: dict[str, str], method: str = "session", **key
     return Side("icegate", Path(sys.executable), lake.home.parent)
 
 
-def _dbt_spark(folder: Path, files: dict[str, str]) -> Side:
+def _dbt_spark(folder: Path, files: dict[str, str], spark_conf: dict[str, str]) -> Side:
     target = {"type": "spark", "method": "session", "host": "none", "schema": "bench"}
     write_project(folder, files, target)
-    env, conf = spark_defaults(folder)
+    env, conf = spark_defaults(folder, **spark_conf)
     print(f"dbt-spark: {target | {'threads': THREADS}}, and spark-defaults.conf:")
     print("".join(f"    {key} {value}\n" for key, value in sorted(conf.items())), end="")
     return Side("dbt-spark", peer_python("dbt-spark"), folder, env)
 
 
-def spark_defaults(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+def spark_defaults(folder: Path, **more: str) -> tuple[dict[str, str], dict[str, str]]:
     """Give a peer our catalog, jars, heap, cores and shuffle partitions, as spark-defaults.conf.
 
     Returns the environment that points to it, and what is in it.
@@ -246,6 +259,7 @@ def spark_defaults(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
+        **more,
     }
     defaults = folder / "conf" / "spark-defaults.conf"
     defaults.parent.mkdir(parents=True, exist_ok=True)
@@ -309,19 +323,21 @@ def save(name: str, **found: Any) -> None:
     (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
 
 
-def finish(name: str, claims: list[Claim]) -> None:
+def finish(name: str, claims: list[Claim], **found: Any) -> None:
     """Write the results, print a line for each claim, and exit 1 when a bar is missed."""
-    save(name, claims=[{**asdict(claim), "met": claim.met} for claim in claims])
+    save(name, claims=[{**asdict(claim), "met": claim.met} for claim in claims], **found)
     for claim in claims:
         print(claim.line(name))
     sys.exit(0 if all(claim.met for claim in claims) else 1)
 
 
-def options(about: str, runs: int) -> argparse.Namespace:
-    """Read `--quick` and `--runs`, and see that every child is waited for."""
+def options(about: str, runs: int, **more: Any) -> argparse.Namespace:
+    """Read `--quick`, `--runs` and ``more``, and see that every child is waited for."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--quick", action="store_true", help="a small size, for a first look")
     parser.add_argument("--runs", type=int, default=None, help=f"pairs of runs (default {runs})")
+    for name, option in more.items():
+        parser.add_argument(f"--{name}", **option)
     given = parser.parse_args()
     given.runs = given.runs or (1 if given.quick else runs)
     adopt_orphans(True)

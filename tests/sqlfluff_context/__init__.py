@@ -8,12 +8,14 @@ from typing import Any
 
 import yaml
 
-PROJECT = Path(__file__).resolve().parents[2] / "dbt_project.yml"
+ROOT = Path(__file__).resolve().parents[2]
+PROJECTS = [ROOT / "benchmarks" / "tpch_project" / "dbt_project.yml", ROOT / "dbt_project.yml"]
 
 
 def var(name: str, default: Any = None) -> Any:
-    """Return a variable of the project: sqlfluff's own `var` is the word `item` for all of them."""
-    return yaml.safe_load(PROJECT.read_text())["vars"].get(name, default)
+    """Return a variable of a project: sqlfluff's own `var` is the word `item` for all of them."""
+    known = [yaml.safe_load(project.read_text())["vars"] for project in PROJECTS]
+    return next((found[name] for found in known if name in found), default)
 
 
 def generate_surrogate_key(field_list: list[str]) -> str:
