@@ -58,20 +58,14 @@ def plan_lake(
             if isinstance(metadata, CatalogError):
                 raise metadata
             sharing = [other for other in places[metadata["location"]] if other != name]
-            keeps = keeps_files(lake, metadata)
-            around = Around(writing_builds(lake, metadata), sharing, keeps)
-            plans.append(plan(entry, metadata, policy, now, around))
+            builds, keeps = writing_builds(lake, metadata), keeps_files(lake, metadata)
+            plans.append(plan(entry, metadata, policy, now, Around(builds, sharing, keeps)))
         except (CatalogError, TableError) as error:
             plans.append(TablePlan(name, policy, refused=(error.why or error.what,)))
     if orphans:
         listed = Listed(lake)
         by_name = {entry.full_name: entry for entry in chosen}
-        plans = [
-            each
-            if _keeps(lake, read.get(by_name[each.table]))
-            else _with_orphans(each, listed, by_name[each.table], entries, now)
-            for each in plans
-        ]
+        plans = [_with_orphans(each, listed, by_name[each.table], entries, now) for each in plans]
         if keep:
             listed.save()
     return ranked(plans)
@@ -84,10 +78,6 @@ def _read(entry: CatalogEntry) -> Metadata | CatalogError:
         return error
 
 
-def _keeps(lake: Lake, metadata: Metadata | CatalogError | None) -> bool:
-    return isinstance(metadata, dict) and keeps_files(lake, metadata)
-
-
 def _with_orphans(
     each: TablePlan,
     listed: Listed,
@@ -95,7 +85,7 @@ def _with_orphans(
     entries: list[CatalogEntry],
     now: datetime,
 ) -> TablePlan:
-    if each.policy.service or not each.policy.enabled or each.refused:
+    if each.keeps_files or each.policy.service or not each.policy.enabled or each.refused:
         return each
     try:
         action, said = listed.plan(entry, entries, each.policy, now)

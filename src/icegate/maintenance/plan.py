@@ -51,6 +51,7 @@ class TablePlan:
     left: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     score: int | None = None
+    keeps_files: bool = False
 
     @property
     def worth(self) -> float:
@@ -78,7 +79,8 @@ def plan(
     Raises ``TableError`` for properties that can't be right. A table whose manifests can't be read
     has that as what is ``refused``.
     """
-    name, empty = entry.full_name, TablePlan(entry.full_name, policy)
+    name = entry.full_name
+    empty = TablePlan(name, policy, keeps_files=around.keeps_files)
     snapshot = current_snapshot(metadata)
     if not policy.enabled or snapshot is None:
         return empty

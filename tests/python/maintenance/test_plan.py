@@ -17,7 +17,7 @@ from icegate.gate.refs import open_branch, without_refs
 from icegate.gate.store import StoredTable, move, write_new
 from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, Action
 from icegate.maintenance.lake import plan_lake
-from icegate.maintenance.plan import Around, TablePlan, plan
+from icegate.maintenance.plan import KEPT, Around, TablePlan, plan
 from icegate.maintenance.policy import Policy
 
 OLD = {"history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "1"}
@@ -206,6 +206,16 @@ def test_files_that_another_table_shares_are_kept(made: Made) -> None:
     plans = plan_lake(made.lake, list_relations(made.lake), policies, later(seconds=1))
     found = next(each for each in plans if each.table == "s.t")
     assert found.actions == () and found.left == ("snapshots: s.copy may need their files",)
+
+
+def test_files_that_the_table_itself_keeps(made: Made) -> None:
+    table = made.table(**OLD, **{"gc.enabled": "false"})
+    for _ in range(11):
+        write(table, 1.0)
+    (local_path(table.location()) / "metadata" / "stray.avro").write_text("nobody's")
+    policies = {"s.t": Policy(max_query_hours=0)}
+    (found,) = plan_lake(made.lake, list_relations(made.lake), policies, later(days=9), True)
+    assert found.actions == () and found.left == (KEPT,)
 
 
 def test_a_service_does_its_part(made: Made) -> None:
