@@ -24,6 +24,13 @@ CONFLICTING = (
     r"|Missing required files to delete|exceptions\.CommitFailedException"
 )
 
+NO_S3 = Cause(
+    r"(?:NoClassDefFoundError|ClassNotFoundException): software[./]amazon[./]awssdk"
+    r"|iceberg\.aws\.s3\.S3FileIO: Cannot find constructor",
+    "this Spark has no client for S3",
+    "start it with org.apache.iceberg:iceberg-aws-bundle, in the version of its Iceberg",
+)
+
 CAUSES = (
     Cause(
         r"database is locked|SQLITE_BUSY",
@@ -45,11 +52,7 @@ CAUSES = (
         "other writers changed the same rows or files in each attempt",
         "run this again once they are done; docs/writers.md says how writers keep apart",
     ),
-    Cause(
-        r"(?:NoClassDefFoundError|ClassNotFoundException): software[./]amazon[./]awssdk",
-        "this Spark has no client for S3",
-        "start it with org.apache.iceberg:iceberg-aws-bundle, in the version of its Iceberg",
-    ),
+    NO_S3,
     Cause(
         r"software\.amazon\.awssdk\.\S*(?:S3Exception|SdkClientException)",
         "S3 refused it, or couldn't be reached from Spark",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icegate.errors import ConfigError, ServerError
+from icegate.explain import NO_S3
 
 THRIFT_PORT = 10000
 NONE, LDAP, CUSTOM, KERBEROS, NOSASL = AUTHS = "NONE", "LDAP", "CUSTOM", "KERBEROS", "NOSASL"
@@ -112,6 +113,8 @@ def no_session(door: Door, error: Exception) -> ServerError:
         why, fix = "it has no TLS", "take `use_ssl: true` out of the target"
     elif "Bad status" in said:
         why, fix = "it refuses this user", "correct `user`, `password` and `auth` of the target"
+    elif re.search(NO_S3.pattern, said):
+        why, fix = NO_S3.what, NO_S3.fix
     elif answer:
         fix = "correct `catalog` and `spark_conf` of the target"
     elif "read 0 bytes" in said or isinstance(error, TimeoutError):

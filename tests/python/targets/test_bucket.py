@@ -279,5 +279,5 @@ def test_a_server_elsewhere_that_has_no_client_for_s3(server: S3Server, tmp_path
     with small_project("postgres, thrift elsewhere", tmp_path) as at:
         at.environ |= server.environ
         at.retarget(warehouse=f"s3://lake/{tmp_path.name}")
-        said = at.dbt("build", "--select", "landed", code=1)
+        said = at.dbt("build", "--select", "landed", code=2)
         assert "this Spark has no client for S3" in said and "iceberg-aws-bundle" in said
