@@ -14,7 +14,7 @@ import yaml
 from icegate.catalog import list_relations, open_catalog
 from icegate.errors import ConfigError
 from icegate.packages import locked_versions
-from icegate.settings import Lake, lake_from_target
+from icegate.settings import CATALOG_SECRETS, Lake, lake_from_target
 
 # Not the program `edr`, which may not be on the path.
 EDR = "from elementary.cli.cli import cli; cli(prog_name='edr')"
@@ -27,7 +27,6 @@ KEYS = (
     *("type", "method", "threads", "memory", "cores", "ansi", "spark_conf"),
     *("catalog", "catalog_type", "catalog_uri", "catalog_ref"),
 )
-CATALOG_SECRETS = ("catalog_password", "catalog_token")
 SECRET = "DBT_ENV_SECRET_EDR_"  # a password goes by a variable, since profiles are a file
 # It asks PyPI for a newer version of itself, and tells its makers of each run, unless told not to.
 CHANNELS = ("SLACK_WEBHOOK", "TEAMS_WEBHOOK")  # where alerts go, if they are set

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from icegate import objects
 from icegate.catalogs.entries import CatalogEntry as CatalogEntry
 from icegate.catalogs.kind import Kind
 from icegate.catalogs.postgres import Postgres
@@ -79,9 +80,7 @@ def check_catalog(lake: Lake) -> None:
     """Raise ``CatalogError`` unless a run can write: unlocked, whole, and all its files there."""
     catalog_of(lake).check()
     if lake.bucket:
-        from icegate.objects import check
-
-        check(lake.bucket)
+        objects.check(lake.bucket)
     check_files(lake, list_relations(lake))
 
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from icegate import objects
 from icegate.catalog import CatalogEntry
 from icegate.errors import IcegateError
 from icegate.settings import Lake
@@ -36,9 +37,7 @@ def open_duckdb(lake: Lake, entries: Collection[CatalogEntry] | None = None) -> 
     for name in (*extensions, *(["httpfs"] if lake.bucket else [])):
         database.execute(f"load {quoted(str(extension_file(name)))}")
     if lake.bucket:
-        from icegate.objects import duckdb_secret
-
-        database.execute(duckdb_secret())
+        database.execute(objects.duckdb_secret())
     # The lake's own name, so that three-part names work as they stand.
     database.execute(f"attach ':memory:' as \"{lake.catalog}\"")
     database.execute(f'use "{lake.catalog}"')

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from icegate import objects
 from icegate.catalog import (
     CatalogEntry,
     catalog_of,
@@ -155,14 +156,12 @@ def drop(lake: Lake, environment: Environment) -> list[str]:
 
 
 def _delete_below(bucket: str, schemas: Collection[str], used: Collection[str]) -> Iterator[str]:
-    from icegate.objects import delete_below
-
     for schema in schemas:
         folder = f"{bucket}/{schema}/"
         if any(location.startswith(folder) for location in used):
             yield folder
         else:
-            delete_below(folder)
+            objects.delete_below(folder)
 
 
 def _read(entry: CatalogEntry) -> dict[str, Any]:

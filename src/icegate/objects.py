@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from icegate.errors import ConfigError, StorageError
-from icegate.storage import Stat
 
 # By S3's own code of an error.
 CAUSES = (
@@ -37,8 +36,15 @@ CAUSES = (
         "grant s3:GetObject, PutObject, DeleteObject below `warehouse:`, and ListBucket on it",
     ),
 )
-CONNECTIONS = 16  # of the threads that read metadata
+AT_ONCE = 16  # objects that threads read: each answer is waited for
 GONE = ("NoSuchKey", "404", "NotFound")
+
+
+class Stat(NamedTuple):
+    """What is known of a file: its bytes, and when it was written, in seconds since 1970."""
+
+    size: int
+    written: float
 
 
 def check(location: str) -> None:
@@ -148,7 +154,7 @@ def _client() -> Any:
     again = Config(
         retries={"mode": "standard", "max_attempts": 5},
         connect_timeout=10,
-        max_pool_connections=CONNECTIONS,
+        max_pool_connections=AT_ONCE,
     )
     return session.client("s3", config=again)
 

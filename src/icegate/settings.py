@@ -116,7 +116,8 @@ TARGET_KEYS = (
 )
 
 
-SECRETS = ("token", "password", "catalog_password", "catalog_token")
+CATALOG_SECRETS = ("catalog_password", "catalog_token")
+SECRETS = ("token", "password", *CATALOG_SECRETS)
 
 
 def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:

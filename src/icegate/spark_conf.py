@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from icegate import objects
 from icegate.catalog import catalog_of
 from icegate.class_archive import java_options
 from icegate.cluster import of_master
@@ -85,8 +86,6 @@ def _objects_conf(lake: Lake) -> dict[str, str]:
     """Return how the catalog reaches a bucket; the key Java finds as AWS's other tools do."""
     if not lake.bucket:
         return {}
-    from icegate import objects
-
     conf = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": objects.region()}
     if url := objects.endpoint():
         conf |= {"s3.endpoint": url, "s3.path-style-access": "true"}

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
+from icegate import objects
 from icegate.errors import CatalogError
+from icegate.objects import Stat
 
 S3 = ("s3://", "s3a://", "s3n://")
 
@@ -44,8 +45,6 @@ def shown(location: str) -> str:
 def read(location: str) -> bytes:
     """Return what a file says; raises ``FileNotFoundError`` and other ``OSError``s."""
     if is_remote(location):
-        from icegate import objects
-
         return objects.read(location)
     return local_path(location).read_bytes()
 
@@ -53,8 +52,6 @@ def read(location: str) -> bytes:
 def write(location: str, data: bytes) -> None:
     """Write a file, with the folders above it; raises ``OSError``."""
     if is_remote(location):
-        from icegate import objects
-
         return objects.write(location, data)
     path = local_path(location)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,25 +62,14 @@ def write(location: str, data: bytes) -> None:
 def delete(location: str) -> None:
     """Delete a file, if it's there."""
     if is_remote(location):
-        from icegate import objects
-
         return objects.delete(location)
     local_path(location).unlink(missing_ok=True)
     return None
 
 
-class Stat(NamedTuple):
-    """What is known of a file: its bytes, and when it was written, in seconds since 1970."""
-
-    size: int
-    written: float
-
-
 def stat(location: str) -> Stat:
     """Return what is known of a file; raises ``FileNotFoundError``."""
     if is_remote(location):
-        from icegate import objects
-
         return objects.stat(location)
     told = local_path(location).stat()
     return Stat(told.st_size, told.st_mtime)
@@ -95,8 +81,6 @@ def listed(folder: str) -> dict[str, Stat]:
     What it takes for hidden isn't among them, such as checksums.
     """
     if is_remote(folder):
-        from icegate import objects
-
         above = len(folder.rstrip("/")) + 1
         found = {path[above:]: told for path, told in objects.listed(folder).items()}
     else:
@@ -118,8 +102,6 @@ class Sizes:
 
     @cached_property
     def _listed(self) -> dict[str, Stat]:
-        from icegate import objects
-
         return objects.listed(self.table)
 
     def of(self, location: str) -> int:

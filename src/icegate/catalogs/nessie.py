@@ -100,8 +100,9 @@ class Nessie:
 
     def mark(self, schema: str, key: str, value: str) -> None:
         """Give a schema a property, unless it has it."""
-        name, head = tuple(schema.split(".")), self._head()
-        old = self._contents([name], head).get(name)
+        name = tuple(schema.split("."))
+        head, there = self._now([name])
+        old = there.get(name)
         properties = (old or {}).get("properties") or {}
         if key not in properties:
             new = {"type": SCHEMA, "elements": [*name], "properties": {**properties, key: value}}
@@ -129,8 +130,7 @@ class Nessie:
         """Take all steps in one commit, or none: raise ``Moved``."""
         if not steps:
             return
-        head = self._head()
-        there = self._contents([_key(step) for step in steps if step.old_location], head)
+        head, there = self._now([_key(step) for step in steps if step.old_location])
         deletes, puts = [], []
         for step in steps:
             now = there.get(_key(step), {}) if step.old_location else {}
@@ -156,12 +156,12 @@ class Nessie:
         """Tell whether the commit was made, by one of the files that only it names."""
         new = {step.new_location for step in steps if step.new_location}
         if not new:
-            there = self._contents([_key(step) for step in steps], self._head())
+            _, there = self._now([_key(step) for step in steps])
             return any(
                 there.get(_key(s), {}).get("metadataLocation") != s.old_location for s in steps
             )
         asked = {"fetch": "ALL", "max-records": LOOKED_AT}
-        log = self._ask(f"trees/{quote(self._ref, safe='')}/history?{urlencode(asked)}")
+        log = self._ask(f"{_tree(self._ref)}/history?{urlencode(asked)}")
         return any(
             (operation.get("content") or {}).get("metadataLocation") in new
             for entry in log["logEntries"]
@@ -197,25 +197,26 @@ class Nessie:
 
     def _head(self) -> str:
         """Return the hash of the branch's last commit."""
-        return str(self._ask(f"trees/{quote(self._ref, safe='')}")["reference"]["hash"])
+        return str(self._ask(_tree(self._ref))["reference"]["hash"])
 
     def _entries(self) -> Iterator[tuple[Key, Content]]:
         asked, more = {"content": "true"}, True
         while more:
-            path = f"trees/{quote(self._ref, safe='')}/entries?{urlencode(asked)}"
+            path = f"{_tree(self._ref)}/entries?{urlencode(asked)}"
             page = self._ask(path)
             for entry in page["entries"]:
                 yield tuple(entry["name"]["elements"]), entry["content"]
             more = page["hasMore"]
             asked["page-token"] = page["token"]
 
-    def _contents(self, keys: Sequence[Key], at: str) -> dict[Key, Content]:
-        """Return what is there of some keys, as of a commit."""
+    def _now(self, keys: Sequence[Key]) -> tuple[str, dict[Key, Content]]:
+        """Return the hash of the branch's last commit, and what it has of some keys."""
         if not keys:
-            return {}
+            return self._head(), {}
         body = {"requestedKeys": [{"elements": [*key]} for key in keys]}
-        found = self._ask(f"{self._tree(self._ref, at)}/contents", body)["contents"]
-        return {tuple(one["key"]["elements"]): one["content"] for one in found}
+        found = self._ask(f"{_tree(self._ref)}/contents", body)
+        there = {tuple(one["key"]["elements"]): one["content"] for one in found["contents"]}
+        return str(found["effectiveReference"]["hash"]), there
 
     def _commit(self, operations: list[Any], what: str, at: str, to: str = "") -> str:
         """Commit on top of ``at``, and return the new hash; raise ``Moved`` when someone is first.
@@ -224,7 +225,7 @@ class Nessie:
         """
         body = {"commitMeta": {"message": what}, "operations": operations}
         try:
-            made = self._ask(f"{self._tree(to or self._ref, at)}/history/commit", body)
+            made = self._ask(f"{_tree(to or self._ref, at)}/history/commit", body)
         except Refused as refused:
             if named := re.search(r"[Kk]ey '([^']+)'", refused.said):
                 raise Moved(named[1]) from refused
@@ -250,16 +251,17 @@ class Nessie:
                 last = self._commit(operations, what, last, to=name)
             new = {"type": "BRANCH", "name": name, "hash": last}
             try:
-                self._ask(f"{self._tree(self._ref, at)}?type=BRANCH", new, method="PUT")
+                self._ask(f"{_tree(self._ref, at)}?type=BRANCH", new, method="PUT")
             except Refused as refused:
                 raise Moved(str(self)) from refused
         finally:
             with suppress(CatalogError, Refused):  # it's in nobody's way
-                self._ask(f"{self._tree(name, last)}?type=BRANCH", method="DELETE")
+                self._ask(f"{_tree(name, last)}?type=BRANCH", method="DELETE")
 
-    @staticmethod
-    def _tree(ref: str, at: str) -> str:
-        return f"trees/{quote(ref, safe='')}@{at}"
+
+def _tree(ref: str, at: str = "") -> str:
+    """Return the path of a branch, as it is or as of a commit."""
+    return f"trees/{quote(ref, safe='')}{f'@{at}' if at else ''}"
 
 
 def _content(step: Step) -> Content:

@@ -15,9 +15,8 @@ from icegate.catalogs.entries import Moved as Moved
 from icegate.catalogs.entries import Step as Step
 from icegate.errors import CatalogError, StorageError
 from icegate.gate.refs import Metadata, next_metadata
+from icegate.objects import AT_ONCE
 from icegate.settings import Lake
-
-AT_ONCE = 16  # metadata files in a bucket: each answer is waited for
 
 
 def dropped(entry: CatalogEntry) -> Step:
