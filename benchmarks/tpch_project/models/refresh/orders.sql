@@ -7,7 +7,20 @@
 -- strategies of stock dbt-spark it is the one that takes rows away by key, and a hook, which could
 -- as well, would write past the gate. It may run twice: its rows are made again from the files.
 {% set refreshed = (1500 * var('scale')) | int %}
+select
+    o_orderkey{{ ' + 8' if is_incremental() }} as o_orderkey,
+    o_custkey,
+    o_orderstatus,
+    o_totalprice,
+    o_orderdate,
+    o_orderpriority,
+    o_clerk,
+    o_shippriority,
+    o_comment
+from parquet.`{{ var('files') }}/orders.parquet`
 {% if is_incremental() %}
+    where o_orderkey div 32 * 8 + o_orderkey % 32 <= {{ refreshed }}
+    union all
     select
         o_orderkey,
         o_custkey,
@@ -23,29 +36,4 @@
         o_orderkey < {{ (600000 * var('scale')) | int }}
         and o_orderkey % 32 < 8
         and o_orderkey div 32 * 8 + o_orderkey % 32 > {{ refreshed }}
-    union all
-    select
-        o_orderkey + 8 as o_orderkey,
-        o_custkey,
-        o_orderstatus,
-        o_totalprice,
-        o_orderdate,
-        o_orderpriority,
-        o_clerk,
-        o_shippriority,
-        o_comment
-    from parquet.`{{ var('files') }}/orders.parquet`
-    where o_orderkey div 32 * 8 + o_orderkey % 32 <= {{ refreshed }}
-{% else %}
-    select
-        o_orderkey,
-        o_custkey,
-        o_orderstatus,
-        o_totalprice,
-        o_orderdate,
-        o_orderpriority,
-        o_clerk,
-        o_shippriority,
-        o_comment
-    from parquet.`{{ var('files') }}/orders.parquet`
 {% endif %}
