@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,7 +15,7 @@ from icegate.locks import FileLock, alone
 
 CACHE = Path(__file__).resolve().parents[2] / ".icegate"
 NO_NETWORK = re.compile(r"Server access error|Host \S+ not found")
-SPARK_JARS = Path(pyspark.__file__).parent / "jars"  # with Ivy and Py4J
+SPARK_JARS = Path(pyspark.__file__).parent / "jars"  # with Ivy, Py4J, and Hadoop's way to files
 
 
 def jars_of(name: str, organisation: str, module: str, version: str) -> list[Path]:
@@ -50,6 +51,14 @@ def jar_of(name: str, organisation: str, module: str, version: str, classifier: 
             _ivy(name, ["-ivy", wanted, "-confs", "default", "-retrieve", pattern])
             (folder / "partial" / jar.name).rename(jar)
     return jar
+
+
+def class_path_of(name: str, wanted: Path) -> list[str]:
+    """Return the paths of all jars that a file of Ivy names, and of what they need."""
+    listed = CACHE / name / "class_path"
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    _ivy(name, ["-ivy", wanted, "-cachepath", listed])
+    return listed.read_text().strip().split(os.pathsep)
 
 
 def _get_jars(name: str, dependency: list[str], folder: Path) -> None:

