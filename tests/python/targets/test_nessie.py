@@ -169,6 +169,7 @@ def test_servers_and_branches_that_are_not_there(server: NessieServer, branch: L
         ({}, "needs an address"),
         ({"catalog_uri": "postgresql://a@b/c"}, "no address of an HTTP server"),
         ({"catalog_uri": "http://nessie:19120/api/v1"}, "ends in /api/v2"),
+        ({"catalog_uri": "http://[nessie/api/v2"}, "Invalid IPv6"),
         ({"catalog_uri": "http://me:hunter2@nessie:19120/api/v2"}, "there is a password in it"),
         ({"catalog_uri": "http://nessie/api/v2", "catalog_ref": "a b"}, "should match pattern"),
     ],
