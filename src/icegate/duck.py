@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -19,11 +20,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
 
 EXTENSIONS = ("avro", "iceberg")  # manifests are Avro, so that one comes first
+PATTERN = re.compile(r"[*?\[]")  # DuckDB takes such a path for those of many files
 DUCKDB_TYPES = {  # by Iceberg's names
     **{"int": "integer", "long": "bigint", "float": "float", "double": "double"},
     **{"string": "varchar", "boolean": "boolean", "date": "date"},
     **{"timestamp": "timestamp", "timestamptz": "timestamptz"},
 }
+DECIMAL = re.compile(r"decimal\(\d+, \d+\)")
+IN_MEMORY = 128 * 2**20  # bytes in Parquet, of rows that are held as Arrow
 
 
 def open_duckdb(lake: Lake, entries: Collection[CatalogEntry] | None = None) -> Database:
@@ -59,6 +63,11 @@ def show_table(database: Database, entry: CatalogEntry, snapshot_id: int | None 
     )
 
 
+def duckdb_type(kind: str) -> str:
+    """Return DuckDB's name of an Iceberg type that it has alike, else nothing."""
+    return DUCKDB_TYPES.get(kind) or (kind if DECIMAL.fullmatch(kind) else "")
+
+
 class FileColumn(NamedTuple):
     """A column of Parquet files: its field id, its name to give, and DuckDB's type."""
 
@@ -67,10 +76,17 @@ class FileColumn(NamedTuple):
     type: str
 
 
-def reading(columns: Iterable[FileColumn], files: Iterable[str], *, by_name: bool = False) -> str:
+def reading(
+    columns: Iterable[FileColumn],
+    files: Iterable[str],
+    *,
+    by_name: bool = False,
+    places: bool = False,
+) -> str:
     """Return the SQL that reads columns of Parquet files, null where a file doesn't have one.
 
-    ``by_name`` where all files have them by their names, alike and once.
+    ``by_name`` where all files have them by their names, alike and once. With ``places`` each row
+    has its `filename` and `file_row_number`, too.
     """
     listed = [*columns]
     paths = ", ".join(map(quoted, files))
@@ -83,6 +99,9 @@ def reading(columns: Iterable[FileColumn], files: Iterable[str], *, by_name: boo
         for id, name, type in listed
     )
     options = f"schema = map {{{told}}}, hive_partitioning = false"
+    if places:
+        names += ", filename, file_row_number"
+        options += ", filename = true, file_row_number = true"
     return f"select {names} from read_parquet([{paths}], {options})"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,10 +85,20 @@ def listed(folder: str) -> dict[str, Stat]:
         above = len(folder.rstrip("/")) + 1
         found = {path[above:]: told for path, told in objects.listed(folder).items()}
     else:
-        top = local_path(folder)
-        files = (path for path in top.rglob("*") if path.is_file())
-        found = {path.relative_to(top).as_posix(): stat(str(path)) for path in files}
+        top = str(local_path(folder))
+        found = {path[len(top) + 1 :]: told for path, told in _files_below(top)}
     return {path: told for path, told in found.items() if not _is_hidden(path)}
+
+
+def _files_below(folder: str) -> Iterator[tuple[str, Stat]]:
+    """Yield files with what is known of them; by paths as text, of which there can be many."""
+    with suppress(FileNotFoundError, PermissionError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files_below(entry.path)
+            elif entry.is_file():
+                told = entry.stat()
+                yield entry.path, Stat(told.st_size, told.st_mtime)
 
 
 def _is_hidden(path: str) -> bool:

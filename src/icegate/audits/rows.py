@@ -7,7 +7,6 @@ extension nor Arrow, which cost more to load than a small batch to read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,15 +16,12 @@ from pyiceberg.types import NestedField
 
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided
-from icegate.duck import DUCKDB_TYPES, FileColumn, reading
+from icegate.duck import IN_MEMORY, PATTERN, FileColumn, duckdb_type, reading
 from icegate.storage import shown
 
 MIB = 1024**2
-IN_MEMORY = 128 * MIB  # in Parquet, of rows that are held as Arrow
 FILES = 10_000  # to name one by one
 
-DECIMAL = re.compile(r"decimal\(\d+, \d+\)")
-PATTERN = re.compile(r"[*?\[]")  # DuckDB takes such a path for those of many files
 
 # Of each of some Parquet files: by field id the name of a column and how it's written.
 Fields = Callable[[Sequence[str]], Iterable[Mapping[int, tuple[str, ...]]]]
@@ -125,10 +121,8 @@ class Rows(NamedTuple):
 def _type(field: NestedField) -> str:
     """Return DuckDB's type of a column."""
     told = str(field.field_type)
-    if told in DUCKDB_TYPES:
-        return DUCKDB_TYPES[told]
-    if DECIMAL.fullmatch(told):
-        return told
+    if kind := duckdb_type(told):
+        return kind
     raise Undecided(f"it has a column of type {told}")
 
 

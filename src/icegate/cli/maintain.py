@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ import typer
 from icegate.cli.common import Grid, Line, Opened, Shown, on_lake, pick_tables
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from icegate.maintenance.plan import TablePlan
     from icegate.maintenance.run import Done
 
@@ -59,19 +62,18 @@ def _carry_out(at: Opened, plans: list[TablePlan], how: dict[str, Any]) -> Itera
     """Yield what became of each call; told at once, since one can take minutes."""
     from icegate.cli.output import print_line
     from icegate.connect import local_endpoint
-    from icegate.maintenance.action import MAKE_TAG
     from icegate.maintenance.run import Run
-    from icegate.session import start_session
 
-    server = local_endpoint(at.lake) if at.is_served else None
-    needs_spark = any(action.kind != MAKE_TAG for each in plans for action in each.actions)
-    session = start_session(at.lake, server) if needs_spark else None
+    @cache
+    def session() -> SparkSession:
+        from icegate.session import start_session
+
+        return start_session(at.lake, local_endpoint(at.lake) if at.is_served else None)
 
     def sql(text: str) -> list[dict[str, Any]]:
-        assert session is not None
-        return [row.asDict() for row in session.sql(text).collect()]
+        return [row.asDict() for row in session().sql(text).collect()]
 
-    for each in Run(at.lake, sql, session=session, **how).carry_out(plans):
+    for each in Run(at.lake, sql, **how).carry_out(plans):
         if not at.as_json:
             took = f" in {each.seconds:.1f} s" if each.seconds else ""
             action = each.action
@@ -111,7 +113,7 @@ def _notes(plans: list[TablePlan]) -> Iterator[str | Line]:
 
 
 def _facts(each: TablePlan) -> dict[str, Any]:
-    actions = [{**asdict(action), "call": action.call()} for action in each.actions]
+    actions = [{**asdict(replace(a, parts=None)), "call": a.call()} for a in each.actions]
     told = {"table": each.table, "score": each.score, "actions": actions}
     return told | {"left": each.left, "refused": each.refused}
 

@@ -81,11 +81,12 @@ def whole(parts: Iterable[Part]) -> Part:
 
 
 class Entry(NamedTuple):
-    """A file of a snapshot: its data sequence number, the snapshot that added it, the file."""
+    """A file of a snapshot: its sequence numbers, the snapshot that added it, and itself."""
 
-    sequence: int
+    sequence: int  # of its rows: what deletes of them go by
     added_by: int
     file: Any
+    file_sequence: int
 
 
 class _Delete(NamedTuple):
@@ -114,7 +115,7 @@ def count_files(
     named, came = _namer(metadata), _times(metadata)
     # Deletes come first: paths of data files are kept only where one is asked for.
     for manifest in sorted(manifests, key=lambda m: -m.content):
-        for sequence, added_by, file in live(manifest, io):
+        for sequence, added_by, file, _ in live(manifest, io):
             key = manifest.partition_spec_id, tuple(file.partition._data)
             if file.content != DATA:
                 deletes.append(_delete(key, came(added_by), sequence, file))
@@ -196,11 +197,12 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[Entry, bool]]:
         raise EOFError(f"it has {len(file):,} of {manifest.manifest_length:,} bytes")
     with AvroFile[ManifestEntry](file, schema, {-1: ManifestEntry, 2: DataFile}) as listed:
         for entry in listed:
-            inherited = entry.sequence_number is None
-            sequence = manifest.sequence_number if inherited else entry.sequence_number
+            own = entry.sequence_number, entry.file_sequence_number
+            inherited = manifest.sequence_number or 0
+            sequence, of_file = (inherited if each is None else each for each in own)
             added_by = entry.snapshot_id or manifest.added_snapshot_id or 0
             is_live = entry.status != ManifestEntryStatus.DELETED
-            yield Entry(sequence or 0, added_by, entry.data_file), is_live
+            yield Entry(sequence, added_by, entry.data_file, of_file), is_live
 
 
 def _times(metadata: Metadata) -> Callable[[int], int]:
@@ -216,12 +218,17 @@ def _part(named: Callable[[Key], str], key: Key) -> Part:
 
 
 def _delete(key: Key, came_ms: int, sequence: int, file: Any) -> _Delete:
-    only = file._data[REFERENCED]
+    only, is_vector = named_file(file), str(file.file_format).upper() == "PUFFIN"
+    return _Delete(key, came_ms, int(file.content), sequence, file.record_count, only, is_vector)
+
+
+def named_file(file: Any) -> str | None:
+    """Return the only data file that a delete file is for, if it's for one."""
+    only: str | None = file._data[REFERENCED]
     if only is None and file.content == POSITION:
         low, high = ((file._data[bound] or {}).get(PATH) for bound in (LOWER, UPPER))
         only = low.decode() if low is not None and low == high else None
-    is_vector = str(file.file_format).upper() == "PUFFIN"
-    return _Delete(key, came_ms, int(file.content), sequence, file.record_count, only, is_vector)
+    return only
 
 
 def _namer(metadata: Metadata) -> Callable[[Key], str]:

@@ -42,18 +42,20 @@ def expired_refs(
 
     Those are releases, builds that nobody has rejected, and what a pattern of ``protected`` names.
     """
-    at = {s["snapshot-id"]: s["timestamp-ms"] for s in metadata.get("snapshots") or []}
     return [
         name
-        for name, ref in (metadata.get("refs") or {}).items()
-        if name != MAIN
-        and _is_old(ref, at, limits, now_ms)
-        and (
-            name.startswith(TAG_PREFIX)
-            or (name.startswith(BRANCH_PREFIX) and not is_held(metadata, name))
-            or any(fnmatchcase(name, pattern) for pattern in protected)
-        )
+        for name in old_refs(metadata, limits, now_ms)
+        if name.startswith(TAG_PREFIX)
+        or (name.startswith(BRANCH_PREFIX) and not is_held(metadata, name))
+        or any(fnmatchcase(name, pattern) for pattern in protected)
     ]
+
+
+def old_refs(metadata: Metadata, limits: Limits, now_ms: int) -> list[str]:
+    """Return the branches and tags whose own retention, or the table's, has run out."""
+    at = {s["snapshot-id"]: s["timestamp-ms"] for s in metadata.get("snapshots") or []}
+    refs = (metadata.get("refs") or {}).items()
+    return [name for name, ref in refs if name != MAIN and _is_old(ref, at, limits, now_ms)]
 
 
 def _is_old(ref: Metadata, at: dict[int, int], limits: Limits, now_ms: int) -> bool:

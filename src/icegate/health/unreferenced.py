@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 
 from icegate.catalog import CatalogEntry, read_metadata
 from icegate.files import StoredFiles
-from icegate.health.files import live, read_list, reading
+from icegate.health.files import read_list, reading
+from icegate.objects import Stat
 from icegate.storage import is_remote, listed, local_path, shown
+from icegate.tables.manifests import manifests_of, paths_of
 
 
 @dataclass(frozen=True)
@@ -36,37 +40,67 @@ def unreferenced(
     # Files may be another table's: of a clone, of a table below this one, of one that was moved.
     for each in [entry, *(other for other in entries if other != entry)]:
         if left:
-            left = {path: told for path, told in left.items() if path not in references(each)}
+            left = references(each).without(left)
     since = (now - timedelta(days=days)).timestamp()
     old = {path: told.size for path, told in left.items() if told.written < since}
     return Unreferenced(len(old), sum(old.values()), len(left) - len(old), tuple(sorted(old)))
 
 
 @cache
-def references(entry: CatalogEntry) -> frozenset[str]:
-    """Return the paths of all files that a table or view needs, for each snapshot that it keeps."""
-    metadata, found = read_metadata(entry), {entry.metadata_location}
-    found.update(log["metadata-file"] for log in metadata.get("metadata-log") or [])
-    for kind in ("statistics", "partition-statistics"):
-        found.update(each["statistics-path"] for each in metadata.get(kind) or [])
-    io, snapshots = StoredFiles(), metadata.get("snapshots") or []
-    found.update(snapshot["manifest-list"] for snapshot in snapshots)
-    with reading(entry.full_name, f"what {entry.full_name} refers to"):
-        manifests = {m.manifest_path: m for s in snapshots for m in read_list(s, io)}
-        for path, manifest in manifests.items():
-            found.update([path, *(entry.file.file_path for entry in live(manifest, io))])
-    return frozenset(map(_normal, found))
+def references(entry: CatalogEntry) -> References:
+    """Return what a table or view refers to, as far as it's asked."""
+    return References(entry)
+
+
+class References:
+    """The paths of all files that a table or view needs, for each snapshot that it keeps.
+
+    Those of the newest snapshot list nearly all that there is, so that the manifests of the others
+    are read only where files are left that nobody knows.
+    """
+
+    def __init__(self, entry: CatalogEntry) -> None:
+        metadata, found = read_metadata(entry), {entry.metadata_location}
+        found.update(log["metadata-file"] for log in metadata.get("metadata-log") or [])
+        for kind in ("statistics", "partition-statistics"):
+            found.update(each["statistics-path"] for each in metadata.get(kind) or [])
+        snapshots = metadata.get("snapshots") or []
+        found.update(snapshot["manifest-list"] for snapshot in snapshots)
+        self._name, self._known = entry.full_name, set[str]()
+        with self._reading():
+            every = manifests_of(snapshots)
+            lists = (read_list(each, StoredFiles()) for each in snapshots[-1:])
+            newest = {manifest.manifest_path for found in lists for manifest in found}
+        older = [manifest for path, manifest in every.items() if path not in newest]
+        self._unread = [older, [every[path] for path in newest]]
+        self._add([*found, *every])
+
+    def without(self, files: dict[str, Stat]) -> dict[str, Stat]:
+        """Return those of some files, by path, that it doesn't refer to."""
+        left = self._unknown(files)
+        while left and self._unread:
+            with self._reading():
+                self._add(paths_of(self._unread.pop()))
+            left = self._unknown(left)
+        return left
+
+    def _unknown(self, files: dict[str, Stat]) -> dict[str, Stat]:
+        return {path: told for path, told in files.items() if path not in self._known}
+
+    def _add(self, locations: Iterable[str]) -> None:
+        self._known.update(map(_normal, locations))
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading(self._name, f"what {self._name} refers to")
 
 
 def _normal(location: str) -> str:
     if is_remote(location):
         return shown(location)
-    path = local_path(location)
-    return f"{_real(str(path.parent))}/{path.name}"
+    folder, _, name = location.rpartition("/")
+    return f"{_folder(folder)}/{name}"
 
 
+@cache  # a warehouse may be reached through links
 def _folder(location: str) -> str:
-    return shown(location) if is_remote(location) else _real(str(local_path(location)))
-
-
-_real = cache(os.path.realpath)  # a warehouse may be reached through links
+    return shown(location) if is_remote(location) else os.path.realpath(local_path(location))

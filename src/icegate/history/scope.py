@@ -70,7 +70,7 @@ def _manifests(metadata: Metadata, id: int | None, io: FileIO) -> dict[str, Mani
 def _files(manifests: Iterable[ManifestFile], io: FileIO) -> Files:
     found = Files()
     for manifest in manifests:
-        for _, _, file in live(manifest, io):
+        for _, _, file, _ in live(manifest, io):
             part = Part(spec_id=manifest.partition_spec_id, values=tuple(file.partition._data))
             if file.content == DATA:
                 found.data[file.file_path] = part

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from icegate.gate.refs import Metadata
+from icegate.health.files import Key
 from icegate.health.limits import Limits
 from icegate.maintenance.policy import Policy
 from icegate.tables.state import literal, quote
@@ -57,6 +58,7 @@ class Action:
     files: tuple[str, ...] = ()  # of orphans: which ones
     expiry: Expiry | None = None
     tag: Tag | None = None
+    parts: tuple[Key, ...] | None = None  # what is compacted, all if none; None: see ``where``
 
     @property
     def worth(self) -> float:

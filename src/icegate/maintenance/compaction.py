@@ -139,6 +139,9 @@ def _compaction(work: Work, chunk: list[Due], is_all: bool) -> Action:
         arguments=arguments,
         rewrites=sum(_rewrites(part, work) for part in parts),
         saves=sum(_saves(part, work) for part in parts),
+        parts=None
+        if policy.where or "rewrite-all" in options
+        else tuple((part.spec_id, part.values) for part in ([] if is_all else parts)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from icegate.catalog import list_relations
 from icegate.cli.common import pick_tables
@@ -15,9 +15,6 @@ from icegate.maintenance.policy import policies_of
 from icegate.maintenance.run import FAILED, Run, lease
 from icegate.settings import Lake
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 def in_dbt(
     lake: Lake | None,
@@ -26,7 +23,6 @@ def in_dbt(
     select: Sequence[str],
     max_gb: float | None,
     tell: Callable[[str], None],
-    session: SparkSession | None = None,
 ) -> None:
     """Maintain tables as `icegate maintain` does, and tell what was done.
 
@@ -48,7 +44,7 @@ def in_dbt(
         except IcegateError as error:
             return tell(error.render())
         plans = plan_lake(lake, chosen, policies, datetime.now(timezone.utc))
-        run = Run(lake, lambda sql: _rows(on_spark(sql)), max_gb=max_gb, session=session)
+        run = Run(lake, lambda sql: _rows(on_spark(sql)), max_gb=max_gb)
         for done in run.carry_out(plans):
             action = done.action
             tell(f"{action.table} {action.kind}: {done.outcome}: {done.said}")

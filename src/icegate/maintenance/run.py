@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from icegate.catalog import catalog_of, local_path
 from icegate.errors import CatalogError, IcegateError, TableError
 from icegate.explain import explain
 from icegate.gate import refs
 from icegate.gate.build import publishing, writing_builds
-from icegate.gate.store import StoredTable, edit, read_tables
+from icegate.gate.store import Moved, StoredTable, edit, read_tables
 from icegate.health.reasons import many, size
 from icegate.locks import held_alone
 from icegate.maintenance.action import (
@@ -25,6 +25,7 @@ from icegate.maintenance.action import (
     Action,
     quoted,
 )
+from icegate.maintenance.binpack import Elsewhere, compact
 from icegate.maintenance.compaction import GIB
 from icegate.maintenance.expiry import expire, fits
 from icegate.maintenance.orphans import views
@@ -33,9 +34,6 @@ from icegate.retries import CONFLICT, kind_of
 from icegate.settings import Lake
 from icegate.storage import is_remote
 from icegate.tables.metadata import history, total
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Rows = Sequence[Mapping[str, Any]]
 Sql = Callable[[str], Rows]  # runs a statement, and returns its rows by column
@@ -70,7 +68,6 @@ class Run:
     verify: bool = False
     max_gb: float | None = None
     max_minutes: float | None = None
-    session: SparkSession | None = None  # where there is one in this process
     rewritten: int = 0
     began: float = field(default_factory=time.monotonic)
 
@@ -145,11 +142,11 @@ class Run:
             rows = self._verified(action)
         elif action.files:
             rows = [row for view in views(action.files) for row in self._orphans(view, action)]
-        elif action.expiry and fits(self.session, action.expiry):
+        elif action.expiry and fits(before.metadata, action.expiry):
             rows = []
-            expire(self.session, action.table, action.expiry)
+            expire(self.lake, action.table, action.expiry)
         else:
-            rows = self.sql(action.call())
+            rows = self._compacted(before, action) or self.sql(action.call())
             if rows and rows[0].get("failed_data_files_count"):
                 rows = self._whole(action)
         after = self._table(action.table).metadata
@@ -159,6 +156,15 @@ class Run:
             gone -= {s["snapshot-id"] for s in after["snapshots"]}
             return f"{many(len(gone), 'snapshot')} expired"
         return _told(action, rows)
+
+    def _compacted(self, before: StoredTable, action: Action) -> Rows:
+        """Compact in this process, if that can be: nothing is returned, and done, if it can't."""
+        if action.kind != COMPACT:
+            return []
+        try:
+            return compact(self.lake, before, action)
+        except (Elsewhere, Moved):
+            return []
 
     def _orphans(self, view: str, action: Action) -> Rows:
         self.sql(view)

@@ -202,8 +202,8 @@ class Tables:
         """Maintain tables as the policies of ``nodes`` say."""
         from icegate.maintenance.in_dbt import in_dbt  # with what the command line needs
 
-        run, session = partial(self.adapter.execute, fetch=True), self.adapter.batches().session()
-        in_dbt(self.adapter.embedded_lake, nodes, run, select, max_gb, logger.info, session)
+        run = partial(self.adapter.execute, fetch=True)
+        in_dbt(self.adapter.embedded_lake, nodes, run, select, max_gb, logger.info)
 
     def make_tags(self, node: Any) -> None:
         """Tag what readers had when a period ended, as the policy of a node's table asks for.
