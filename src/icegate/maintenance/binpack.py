@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 
 FILES = 10_000  # to name one by one
 # All that Iceberg's writer does by properties and PyIceberg's doesn't: with one of them it's Spark.
-KNOWN = ("write.parquet.compression-codec", "write.parquet.compression-level")
+CODEC = "write.parquet.compression-codec"
+KNOWN = (CODEC, "write.parquet.compression-level")
+CODECS = ("zstd", "gzip", "snappy", "uncompressed")
 UNKNOWN = tuple(
-    "write.parquet. write.object-storage. write.data. write.folder-storage. "
+    "write.parquet. write.object-storage. write.data. write.folder-storage. write.metadata.path "
     "write.location-provider. encryption. schema.name-mapping.".split()
 )
 
@@ -80,6 +82,7 @@ def _check(metadata: Metadata, action: Action) -> None:
         "not only whole partitions are meant": action.parts is None,
         "it is too much": action.rewrites > IN_MEMORY,
         "it isn't in Parquet": properties.get("write.format.default", "parquet") != "parquet",
+        "its codec isn't known here": properties.get(CODEC, "zstd").lower() not in CODECS,
         "a property isn't known here": any(
             name.startswith(UNKNOWN) and name not in KNOWN for name in properties
         ),
@@ -109,7 +112,7 @@ class Compaction:
 
     def run(self, lake: Lake) -> list[Mapping[str, int]]:
         """Do it."""
-        from icegate.maintenance.replace import replace, written
+        from icegate.maintenance.replace import replacement, take, written
 
         parts, gone = self._parts(), set[str]()
         with written() as files:
@@ -118,9 +121,13 @@ class Compaction:
                 rows, deletes = self._rows(part)
                 gone.update(deletes, (entry.file.file_path for entry in part.data))
                 added += [*self._written(rows, part, files)]
-            old = sum(len(part.data) for part in parts)
+            step = None
             if gone:
-                replace(lake, self.table, self.live, gone | self._dangling(), added)
+                gone |= self._dangling()
+                step = replacement(self.table, self.live, gone, added, files)
+        if step:
+            take(lake, step, files)
+        old = sum(len(part.data) for part in parts)
         return [{"rewritten_data_files_count": old, "added_data_files_count": len(added)}]
 
     def _parts(self) -> list[Part]:

@@ -31,7 +31,7 @@ from pyiceberg.table.snapshots import Operation, Summary, UpdateMetrics, update_
 from icegate import storage
 from icegate.files import StoredFiles
 from icegate.gate.refs import Metadata, head, set_main, snapshot
-from icegate.gate.store import StoredTable, move
+from icegate.gate.store import Moved, Step, StoredTable, move
 from icegate.health.files import Entry
 from icegate.settings import Lake
 from icegate.tables.metadata import by_id
@@ -48,29 +48,48 @@ Live = Mapping[ManifestFile, Sequence[Entry]]  # what the manifests of a snapsho
 Group = tuple[int, ManifestContent]  # a manifest has files of one partitioning, and of one kind
 
 
-def replace(
-    lake: Lake, table: StoredTable, live: Live, gone: Collection[str], added: Sequence[DataFile]
-) -> None:
-    """Commit ``added`` data files on `main`, of the table's partitioning, for those ``gone``.
+def replacement(
+    table: StoredTable,
+    live: Live,
+    gone: Collection[str],
+    added: Sequence[DataFile],
+    files: list[str],
+) -> Step:
+    """Return the step by which ``added`` data files come in the place of those ``gone``, on `main`.
 
-    Raises ``Moved`` when somebody changed the table since it was read, after which nothing of the
-    commit is left.
+    They are of the table's partitioning. What is written for the commit is added to ``files``.
     """
-    with written() as files:
-        move(lake, [table.write(_metadata(table.metadata, live, gone, added, files))])
+    return table.write(_metadata(table.metadata, live, gone, added, files))
 
 
 @contextmanager
 def written() -> Iterator[list[str]]:
-    """Collect the files that are written, and delete them where an error comes out of it."""
+    """Collect the files that are written for a step; none is left where it doesn't come to one."""
     files: list[str] = []
     try:
         yield files
     except BaseException:
-        for file in files:
-            with suppress(OSError):  # it stays as an orphan
-                storage.delete(file)
+        discard(files)
         raise
+
+
+def take(lake: Lake, step: Step, files: Sequence[str]) -> None:
+    """Take a step for which files were written; raises ``Moved``, and then none of them is left.
+
+    After any other error they stay: the catalog may have done it, and not come to say so.
+    """
+    try:
+        move(lake, [step])
+    except Moved:
+        discard(files)
+        raise
+
+
+def discard(files: Sequence[str]) -> None:
+    """Delete files that nothing refers to."""
+    for file in files:
+        with suppress(OSError):  # it stays as an orphan
+            storage.delete(file)
 
 
 def write_file(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from icegate.errors import CatalogError
 from icegate.gate.store import Moved, read_tables
 from icegate.maintenance import binpack, replace
 from icegate.maintenance.binpack import Elsewhere
@@ -202,6 +203,12 @@ def with_blooms(sick: Sick) -> None:
     sick.project.rows(f"alter table {{s}}.t set tblproperties ('{name}' = 'true')")
 
 
+def in_lz4(sick: Sick) -> None:
+    sick.project.rows(
+        "alter table {s}.t set tblproperties ('write.parquet.compression-codec' = 'lz4_raw')"
+    )
+
+
 def split_anew(sick: Sick) -> None:
     sick.project.rows("alter table {s}.t add partition field part")
 
@@ -223,6 +230,7 @@ def nothing(sick: Sick) -> None:
         (sorted_table, {}, "sorted"),
         (of_one_more_type, {}, "a column of type"),
         (with_blooms, {}, "a property"),
+        (in_lz4, {}, "codec"),
         (split_anew, {}, "an earlier partitioning"),
         (elsewhere, {}, "a property"),
         (nothing, {"strategy": "sort", "sort_by": ("id",)}, "sorted"),
@@ -293,7 +301,7 @@ def test_somebody_who_writes_meanwhile_loses_nothing(
     assert sick.project.rows("select count(*) from {s}.t")[0][0] == 801
 
 
-@pytest.mark.parametrize("at", ["write_file", "write_manifest_list", "move"])
+@pytest.mark.parametrize("at", ["write_file", "write_manifest_list", "set_main"])
 def test_an_error_on_the_way_leaves_nothing(
     sick: Sick, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +316,27 @@ def test_an_error_on_the_way_leaves_nothing(
     (done,) = sick.run()
     assert done.outcome == "failed" and "No space left" in done.said
     assert on_disk(sick) == before and sick.all() == rows
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), CatalogError("no answer from it")])
+def test_a_commit_without_an_answer_keeps_its_files(
+    sick: Sick, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sick.table()
+    sick.fill()
+    rows, moving = sick.all(), replace.move
+
+    def silent(*given: Any) -> None:
+        moving(*given)
+        raise error
+
+    monkeypatch.setattr(replace, "move", silent)
+    (plan,) = sick.plans()
+    (stored,) = read_tables(sick.lake, [plan.table])
+    with pytest.raises(type(error)):
+        binpack.compact(sick.lake, stored, plan.actions[0])
+    assert sick.all() == rows and len(files_of(sick, "true")) == 1
+    check_no_orphans(sick)
 
 
 def test_a_file_that_is_cut_off_is_told(sick: Sick) -> None:
