@@ -26,7 +26,6 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    ManifestWriterV2,
     write_manifest_list,
 )
 from pyiceberg.partitioning import (
@@ -44,6 +43,7 @@ from icegate.files import StoredFiles
 from icegate.gate.refs import Metadata, head, set_main, snapshot
 from icegate.gate.store import StoredTable, move, read_tables
 from icegate.health.files import read_list
+from icegate.maintenance.replace import Manifest
 from icegate.settings import Lake
 
 A_DAY = 288
@@ -71,19 +71,6 @@ DELETED = Schema(
     NestedField(PATH, "file_path", StringType(), required=True),
     NestedField(POSITION, "pos", LongType(), required=True),
 )
-
-
-class Manifest(ManifestWriterV2):
-    """A manifest of data files or of delete files: PyIceberg writes only the former."""
-
-    of = DATA
-
-    def content(self) -> ManifestContent:
-        return self.of
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": self.of.name.lower()}
 
 
 class Stream:
@@ -171,7 +158,7 @@ class Stream:
     ) -> ManifestFile:
         output = StoredFiles().new_output(f"file://{folder}/metadata/{uuid.uuid4()}-m0.avro")
         manifest = Manifest(self.spec, SCHEMA, output, id, "deflate")
-        manifest.of = of
+        manifest.kind = of
         with manifest:
             for entry in entries:
                 (manifest.add if entry.snapshot_id == id else manifest.existing)(entry)

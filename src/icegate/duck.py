@@ -27,6 +27,7 @@ DUCKDB_TYPES = {  # by Iceberg's names
     **{"timestamp": "timestamp", "timestamptz": "timestamptz"},
 }
 DECIMAL = re.compile(r"decimal\(\d+, \d+\)")
+FILES = 10_000  # to name one by one
 IN_MEMORY = 128 * 2**20  # bytes in Parquet, of rows that are held as Arrow
 
 

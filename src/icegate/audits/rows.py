@@ -16,12 +16,10 @@ from pyiceberg.types import NestedField
 
 from icegate.audits.source import Source
 from icegate.audits.tree import Undecided
-from icegate.duck import IN_MEMORY, PATTERN, FileColumn, duckdb_type, reading
+from icegate.duck import FILES, IN_MEMORY, PATTERN, FileColumn, duckdb_type, reading
 from icegate.storage import shown
 
 MIB = 1024**2
-FILES = 10_000  # to name one by one
-
 
 # Of each of some Parquet files: by field id the name of a column and how it's written.
 Fields = Callable[[Sequence[str]], Iterable[Mapping[int, tuple[str, ...]]]]

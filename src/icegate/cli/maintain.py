@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,7 +113,9 @@ def _notes(plans: list[TablePlan]) -> Iterator[str | Line]:
 
 
 def _facts(each: TablePlan) -> dict[str, Any]:
-    actions = [{**asdict(replace(a, parts=None)), "call": a.call()} for a in each.actions]
+    actions = [{**asdict(action), "call": action.call()} for action in each.actions]
+    for action in actions:
+        del action["parts"]  # `partitions` names them
     told = {"table": each.table, "score": each.score, "actions": actions}
     return told | {"left": each.left, "refused": each.refused}
 

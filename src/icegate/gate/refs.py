@@ -119,7 +119,7 @@ def set_main(metadata: Metadata, snapshot_id: int | None) -> Metadata:
         refs.pop(MAIN, None)
         return {**metadata, "refs": refs, "current-snapshot-id": -1}
     refs[MAIN] = {**refs.get(MAIN, {}), "snapshot-id": snapshot_id, "type": "branch"}
-    entry = {"snapshot-id": snapshot_id, "timestamp-ms": _now_ms(metadata)}
+    entry = {"snapshot-id": snapshot_id, "timestamp-ms": now_ms(metadata)}
     return {
         **metadata,
         "refs": refs,
@@ -228,7 +228,7 @@ def next_metadata(metadata: Metadata, location: str) -> Metadata:
     """
     previous = {"metadata-file": location, "timestamp-ms": metadata["last-updated-ms"]}
     log = [*(metadata.get("metadata-log") or []), previous]
-    return {**metadata, "metadata-log": log, "last-updated-ms": _now_ms(metadata)}
+    return {**metadata, "metadata-log": log, "last-updated-ms": now_ms(metadata)}
 
 
 def with_properties(
@@ -269,6 +269,6 @@ def builds(metadata: Metadata) -> list[str]:
     ]
 
 
-def _now_ms(metadata: Metadata) -> int:
-    """Return the time, never before the last change: Iceberg refuses a log out of order."""
+def now_ms(metadata: Metadata) -> int:
+    """Return the time, in ms, never before the last change: Iceberg refuses a log out of order."""
     return max(int(time.time() * 1000), metadata["last-updated-ms"])

@@ -116,7 +116,7 @@ def count_files(
     # Deletes come first: paths of data files are kept only where one is asked for.
     for manifest in sorted(manifests, key=lambda m: -m.content):
         for sequence, added_by, file, _ in live(manifest, io):
-            key = manifest.partition_spec_id, tuple(file.partition._data)
+            key = key_of(manifest, file)
             if file.content != DATA:
                 deletes.append(_delete(key, came(added_by), sequence, file))
                 continue
@@ -193,8 +193,7 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[Entry, bool]]:
     # PyIceberg's own reading leaves out which data file a deletion vector is for.
     schema, file = MANIFEST_ENTRY_SCHEMAS[3], io.new_input(manifest.manifest_path)
     # Of one that is cut off PyIceberg reads on in memory, where another file's bytes may be.
-    if len(file) != manifest.manifest_length:
-        raise EOFError(f"it has {len(file):,} of {manifest.manifest_length:,} bytes")
+    check_length(len(file), manifest.manifest_length)
     with AvroFile[ManifestEntry](file, schema, {-1: ManifestEntry, 2: DataFile}) as listed:
         for entry in listed:
             own = entry.sequence_number, entry.file_sequence_number
@@ -203,6 +202,17 @@ def entries(manifest: ManifestFile, io: FileIO) -> Iterator[tuple[Entry, bool]]:
             added_by = entry.snapshot_id or manifest.added_snapshot_id or 0
             is_live = entry.status != ManifestEntryStatus.DELETED
             yield Entry(sequence, added_by, entry.data_file, of_file), is_live
+
+
+def check_length(has: int, told: int) -> None:
+    """Raise ``EOFError`` for a manifest that is cut off: what is left can look whole."""
+    if has != told:
+        raise EOFError(f"it has {has:,} of {told:,} bytes")
+
+
+def key_of(manifest: ManifestFile, file: Any) -> Key:
+    """Return the partition of a file that a manifest lists."""
+    return manifest.partition_spec_id, tuple(file.partition._data)
 
 
 def _times(metadata: Metadata) -> Callable[[int], int]:

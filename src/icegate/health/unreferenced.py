@@ -14,7 +14,7 @@ from icegate.files import StoredFiles
 from icegate.health.files import read_list, reading
 from icegate.objects import Stat
 from icegate.storage import is_remote, listed, local_path, shown
-from icegate.tables.manifests import manifests_of, paths_of
+from icegate.tables.manifests import lists_of, manifests_of, paths_of
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,15 @@ class References:
     def __init__(self, entry: CatalogEntry) -> None:
         metadata, found = read_metadata(entry), {entry.metadata_location}
         found.update(log["metadata-file"] for log in metadata.get("metadata-log") or [])
-        for kind in ("statistics", "partition-statistics"):
-            found.update(each["statistics-path"] for each in metadata.get(kind) or [])
         snapshots = metadata.get("snapshots") or []
-        found.update(snapshot["manifest-list"] for snapshot in snapshots)
         self._name, self._known = entry.full_name, set[str]()
         with self._reading():
             every = manifests_of(snapshots)
             lists = (read_list(each, StoredFiles()) for each in snapshots[-1:])
-            newest = {manifest.manifest_path for found in lists for manifest in found}
+            newest = {manifest.manifest_path for each in lists for manifest in each}
         older = [manifest for path, manifest in every.items() if path not in newest]
         self._unread = [older, [every[path] for path in newest]]
-        self._add([*found, *every])
+        self._add([*found, *lists_of(metadata), *every])
 
     def without(self, files: dict[str, Stat]) -> dict[str, Stat]:
         """Return those of some files, by path, that it doesn't refer to."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from icegate.duck import IN_MEMORY, PATTERN, FileColumn, duckdb_type, quoted, reading
+from icegate.duck import FILES, IN_MEMORY, PATTERN, FileColumn, duckdb_type, quoted, reading
 from icegate.files import StoredFiles
 from icegate.gate.refs import Metadata
 from icegate.gate.store import StoredTable
@@ -23,6 +23,7 @@ from icegate.health.files import (
     SMALL,
     Entry,
     Key,
+    key_of,
     live,
     named_file,
     read_list,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
     from pyiceberg.manifest import DataFile, ManifestFile
 
-FILES = 10_000  # to name one by one
 # All that Iceberg's writer does by properties and PyIceberg's doesn't: with one of them it's Spark.
 CODEC = "write.parquet.compression-codec"
 KNOWN = (CODEC, "write.parquet.compression-level")
@@ -137,7 +137,7 @@ class Compaction:
         for manifest in read_list(at, io) if at else []:
             self.live[manifest] = [*live(manifest, io)]
             for entry in self.live[manifest]:
-                key = manifest.partition_spec_id, tuple(entry.file.partition._data)
+                key = key_of(manifest, entry.file)
                 part = parts.setdefault(key, Part(key))
                 if entry.file.content == EQUALITY:
                     raise Elsewhere("it has equality deletes")
@@ -251,8 +251,8 @@ class Compaction:
     def _is_dangling(self, manifest: ManifestFile, entry: Entry) -> bool:
         if only := named_file(entry.file):
             return only not in self.sequences
-        key = manifest.partition_spec_id, tuple(entry.file.partition._data)
-        return self.oldest.get(key, entry.sequence + 1) > entry.sequence
+        oldest = self.oldest.get(key_of(manifest, entry.file))
+        return oldest is None or oldest > entry.sequence
 
     def _written(self, rows: pa.Table, part: Part, files: list[str]) -> Iterator[DataFile]:
         """Yield the files of a partition's rows, each of no more than the target size."""

@@ -7,7 +7,7 @@ for tables in a bucket, and for what one process can't hold.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -19,11 +19,10 @@ from icegate.health.limits import limits_of
 from icegate.health.snapshots import expired, old_refs
 from icegate.maintenance.action import Expiry
 from icegate.settings import Lake
-from icegate.tables.manifests import GONE, manifests_of, paths_of
+from icegate.tables.manifests import GONE, STATISTICS, lists_of, manifests_of, paths_of
 from icegate.tables.metadata import history
 
 MOST_FILES = 500_000  # of which the paths, of some hundred bytes each, are held in memory
-STATISTICS = "statistics", "partition-statistics"
 
 
 def fits(metadata: Metadata, expiry: Expiry) -> bool:
@@ -88,7 +87,7 @@ def _unneeded(before: Metadata, after: Metadata) -> Iterator[str]:
         files = paths_of(unneeded)
     yield from files - paths_of(needed.values()) if files else ()
     yield from (manifest.path for manifest in unneeded)
-    yield from _others(before) - _others(after)
+    yield from lists_of(before) - lists_of(after)
 
 
 def _oldest_of_a_line(before: Metadata, after: Metadata) -> int | None:
@@ -97,10 +96,3 @@ def _oldest_of_a_line(before: Metadata, after: Metadata) -> int | None:
     left = {snapshot["snapshot-id"] for snapshot in after["snapshots"]}
     is_line = len(line) == len(before["snapshots"]) and left == {*line[: len(left)]}
     return line[len(left) - 1] if is_line and left else None
-
-
-def _others(metadata: Metadata) -> set[str]:
-    """Return lists of manifests and files of statistics."""
-    statistics: Iterable[Any] = (each for name in STATISTICS for each in metadata.get(name) or [])
-    lists = {snapshot["manifest-list"] for snapshot in metadata["snapshots"]}
-    return lists.union(each["statistics-path"] for each in statistics)

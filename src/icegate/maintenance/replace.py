@@ -5,7 +5,6 @@ PyIceberg has none, and writes no manifests of delete files.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from pyiceberg.table.snapshots import Operation, Summary, UpdateMetrics, update_
 
 from icegate import storage
 from icegate.files import StoredFiles
-from icegate.gate.refs import Metadata, head, set_main, snapshot
+from icegate.gate.refs import Metadata, head, now_ms, set_main, snapshot
 from icegate.gate.store import Moved, Step, StoredTable, move
 from icegate.health.files import Entry
 from icegate.settings import Lake
@@ -152,18 +151,18 @@ def _metadata(
     output, parent = StoredFiles().new_output(place), before["snapshot-id"]
     with write_manifest_list(2, output, id, parent, sequence, "deflate") as listing:
         listing.add_manifests([*manifests, *kept])
-    now_ms = max(int(time.time() * 1000), metadata["last-updated-ms"])
+    at_ms = now_ms(metadata)
     new = {
         "snapshot-id": id,
         "parent-snapshot-id": parent,
         "sequence-number": sequence,
-        "timestamp-ms": now_ms,
+        "timestamp-ms": at_ms,
         "manifest-list": place,
         "summary": _summary(before["summary"], added, removed),
         "schema-id": metadata["current-schema-id"],
     }
     edited = {**metadata, "snapshots": [*metadata["snapshots"], new]}
-    edited |= {"last-sequence-number": sequence, "last-updated-ms": now_ms}
+    edited |= {"last-sequence-number": sequence, "last-updated-ms": at_ms}
     return set_main(edited, id)
 
 
@@ -199,11 +198,8 @@ def _entry(entry: Entry, is_gone: bool) -> ManifestEntry:
     )
 
 
-class _Manifest(ManifestWriterV2):
-    """A manifest of data files or of delete files, with all fields of an entry.
-
-    Those of delete files may say which data file they are for, which PyIceberg doesn't write.
-    """
+class Manifest(ManifestWriterV2):
+    """A manifest of data files or of delete files: PyIceberg writes only the former."""
 
     kind = ManifestContent.DATA
 
@@ -213,6 +209,10 @@ class _Manifest(ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": ManifestContent(self.kind).name.lower()}
+
+
+class _Whole(Manifest):
+    """A manifest with all fields of an entry, such as which data file a delete file is for."""
 
     def _with_partition(self, format_version: Any) -> Schema:
         return super()._with_partition(VERSION)
@@ -226,7 +226,7 @@ def _manifest(
     spec = by_id(metadata["partition-specs"], "spec-id", spec_id)
     place = f"{metadata['location']}/metadata/{uuid.uuid4()}-m0.avro"
     files.append(place)
-    manifest = _Manifest(
+    manifest = _Whole(
         PartitionSpec.model_validate(spec),
         Schema.model_validate(schema),
         StoredFiles().new_output(place),

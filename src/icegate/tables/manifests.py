@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from icegate.duck import PATTERN, extension_file, quoted
 from icegate.files import StoredFiles
 from icegate.gate.refs import Metadata
-from icegate.health.files import entries, read_list
+from icegate.health.files import check_length, entries, read_list
 from icegate.storage import is_remote, local_path, shown
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
     from pyiceberg.manifest import ManifestFile
 
+STATISTICS = "statistics", "partition-statistics"
 LIVE, GONE = "status <> 2", "status = 2"  # of an entry
 
 
@@ -31,6 +32,13 @@ class Listed(NamedTuple):
     content: int
     added_by: int  # a snapshot
     deleted: int | None  # how many files the snapshot deleted that added it
+
+
+def lists_of(metadata: Metadata) -> set[str]:
+    """Return the lists of manifests that a table has, and its files of statistics."""
+    told = (each for kind in STATISTICS for each in metadata.get(kind) or [])
+    lists = {snapshot["manifest-list"] for snapshot in metadata.get("snapshots") or []}
+    return lists.union(each["statistics-path"] for each in told)
 
 
 def manifests_of(snapshots: Iterable[Metadata]) -> dict[str, Listed]:
@@ -94,12 +102,10 @@ def _alike(manifests: Sequence[Listed]) -> Iterator[list[Listed]]:
 
 
 def _check_lengths(manifests: Sequence[Listed]) -> None:
-    """Raise ``EOFError`` for one that is cut off: what is left can look whole."""
+    """Raise ``EOFError`` for one on this machine that is cut off."""
     for each in manifests:
         if not is_remote(each.path):
-            has = local_path(each.path).stat().st_size
-            if has != each.bytes:
-                raise EOFError(f"it has {has:,} of {each.bytes:,} bytes")
+            check_length(local_path(each.path).stat().st_size, each.bytes)
 
 
 def _listed(manifest: ManifestFile) -> Listed:
