@@ -5,6 +5,7 @@ All of it is SQL of Spark, so that no record passes through Python.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ KEPT = [*PLACE, *RAW]
 # Without PARTIAL a value of another form than its path needs would be null without a word.
 PARTIAL = {"spark.sql.json.enablePartialResults": "false"}
 _STRICT = "map('mode', 'PERMISSIVE', 'allowSingleQuotes', 'false')"
+# What the second has: a name that no record can know, as one may close the list by itself.
+_END = f"end_{uuid.uuid4().hex}"
 # How Spark writes a number that had more digits than a double keeps.
 _LONG_NUMBER = r"^-?[0-9.]+(E-?[0-9]+)?$"
 _YEAR_9999 = {"s": 253402300799, "ms": 253402300799999, "us": 253402300799999999}
@@ -39,11 +42,13 @@ def parsed(
     conditions, by table, on which a row is refused.
     """
     skipped = "_value is not null" if stream.tombstones == "skip" else "true"
-    schema = _schema(path for route in stream.routes for path in route.paths)
+    paths = [path for route in stream.routes for path in route.paths]
     text = records.where(skipped).selectExpr(*KEPT, "cast(_value as string) as _text")
     # As the first of two in a list: what follows the object would be passed over otherwise.
-    listed = f"from_json(concat('[', _text, ', {{}}]'), {literal(f'array<{schema}>')}, {_STRICT})"
-    read = _held(text, {"_all": listed}).selectExpr("*", "get(_all, 0) as _json")
+    whole = f"concat('[', _text, ', {{\"{_END}\": \"\"}}]')"
+    listed = literal(f"array<{_schema([*paths, f'$.{_END}'])}>")
+    read = _held(text, {"_all": f"from_json({whole}, {listed}, {_STRICT})"})
+    read = read.selectExpr("*", "get(_all, 0) as _json")
     rows = {f"_row_{n}": _row(route) for n, route in enumerate(stream.routes)}
     routed = _held(read, {"_route": _route(stream.routes), **rows})
     deletes = routed.selectExpr("*", f"{_by_route(stream.routes, _deletes)} as _deletes")
@@ -76,7 +81,7 @@ def _schema(paths: Iterable[str]) -> str:
         at = tree
         for part in path.split(".")[1:]:
             at = at.setdefault(part, {})
-    return _type(tree or {"_": {}})
+    return _type(tree)
 
 
 def _type(tree: dict[str, Any]) -> str:
@@ -154,7 +159,7 @@ def _error(stream: Stream, rules: Mapping[str, Sequence[Rule]]) -> str:
     return (
         "case when _value is null then 'it has no value'"
         " when not is_valid_utf8(_text) then 'it is not UTF-8'"
-        " when _json is null or size(_all) <> 2 then"
+        f" when _json is null or get(_all, 1).{_END} is null then"
         " 'it is not one JSON object, or lacks one on the way to a value'"
         " when _route is null then 'no route takes it'"
         f" else {_by_route(stream.routes, wrong)} end"
