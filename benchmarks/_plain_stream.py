@@ -12,14 +12,13 @@ from icegate.session import start_session, stop_session
 from icegate.settings import lake_from_target, load_target
 from icegate.streams import source
 from icegate.streams.config import load_stream
-from icegate.streams.run import with_jars
 
 
 def main() -> None:
     project = Path.cwd()
     stream = load_stream(project, sys.argv[1])
     lake = lake_from_target(load_target(project)[1], project)
-    session = start_session(with_jars(lake, source.jars(project, stream)))
+    session = start_session(source.with_jars(lake, project, stream))
     (route,) = stream.routes
     columns = ", ".join(f"`{name}` {column.type}" for name, column in route.columns.items())
     session.sql(f"create namespace if not exists {route.table.partition('.')[0]}")

@@ -7,13 +7,14 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icegate.errors import GateError, IcegateError
 from icegate.explain import explain
+from icegate.gate.quarantine import Rule
 from icegate.gate.store import read_tables
 from icegate.gate.summary import describe
 from icegate.session import start_session, stop_session
@@ -23,7 +24,7 @@ from icegate.streams.checkpoint import Checkpoint
 from icegate.streams.config import Stream
 from icegate.streams.control import POLL_S, Control
 from icegate.streams.faults import goes_on, is_away, told
-from icegate.streams.parse import PARTIAL
+from icegate.streams.parse import PARTIAL, parsed
 from icegate.streams.publish import Gate, read_models
 from icegate.streams.write import Writer
 
@@ -86,7 +87,7 @@ class Run:
 
     def _ready(self, forget: bool) -> SparkSession:
         stream = self.stream
-        session = start_session(with_jars(self.lake, source.jars(self.project, stream)))
+        session = start_session(source.with_jars(self.lake, self.project, stream))
         for name, value in (PARTIAL | source.REDACTED).items():
             session.conf.set(name, value)
         models = read_models(stream, self.project) if stream.publish else None
@@ -143,7 +144,9 @@ class Run:
             return
         self._failed = None
         records = source.read_records(session, self.stream, self.project)
-        writer = records.writeStream.queryName(self.stream.name)
+        # Here and not in each batch: Spark takes the long text of it apart once.
+        found = parsed(records, self.stream, self._rules)
+        writer = found.writeStream.queryName(self.stream.name)
         # No URI: Spark would take its `%20` for a part of the name.
         writer = writer.option("checkpointLocation", f"file:{self.checkpoint.folder}")
         # With a number of records the source itself waits; Spark only has to ask it often.
@@ -203,24 +206,24 @@ class Run:
     def _stop(self) -> None:
         self.stopping = True
 
-    def _batch(self, records: DataFrame, number: int) -> None:
+    def _batch(self, found: DataFrame, number: int) -> None:
         with self._in_batch:
             if self.stopping:
                 raise _Stopping
             try:
-                self._write(records, number)
+                self._write(found, number)
             except BaseException as error:
                 self._failed, self._writer = error, None  # who knows what was committed
                 raise
 
-    def _write(self, records: DataFrame, number: int) -> None:
+    def _write(self, found: DataFrame, number: int) -> None:
         began = time.monotonic()
-        session = records.sparkSession
+        session = found.sparkSession
         # Spark switches it off for queries with a state; a batch has none.
         session.conf.set("spark.sql.adaptive.enabled", "true")
         if self._gate:
             self._gate.enter(session)
-        written = self._the_writer().batch(records, number)
+        written = self._the_writer().batch(found, number)
         for table, rows in written.rows.items():
             self.rows[table] = self.rows.get(table, 0) + rows
         told = " ".join(f"{table}={rows}" for table, rows in written.rows.items())
@@ -236,10 +239,13 @@ class Run:
             state="running", batch=number, rows=self.rows, errors_waiting=self._the_writer().waiting
         )
 
+    @property
+    def _rules(self) -> Mapping[str, Sequence[Rule]]:
+        return self._gate.models.rules if self._gate else {}
+
     def _the_writer(self) -> Writer:
         if self._writer is None or self._writer.checkpoint != self.checkpoint.id:
-            rules = self._gate.models.rules if self._gate else {}
-            self._writer = Writer(self.lake, self.stream, self.checkpoint.id, rules)
+            self._writer = Writer(self.lake, self.stream, self.checkpoint.id, self._rules)
         return self._writer
 
     def _replay(self, session: SparkSession) -> dict[str, int]:
@@ -288,13 +294,3 @@ def _signals(stop: Any) -> Iterator[None]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
-
-
-def with_jars(lake: Lake, jars: list[str]) -> Lake:
-    """Return the lake with jars by Maven coordinate, which Spark gets as it starts."""
-    if not jars:
-        return lake
-    own = lake.spark_conf.get("spark.jars.packages")
-    packages = ",".join([*jars, *([own] if own else [])])
-    conf = {"spark.jars.packages": packages, "spark.jars.excludes": ",".join(source.EXCLUDED)}
-    return lake.model_copy(update={"spark_conf": {**lake.spark_conf, **conf}})

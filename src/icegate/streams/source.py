@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from icegate.errors import ConfigError
+from icegate.settings import Lake
 from icegate.streams.auth import load_profile
 from icegate.streams.config import Stream
 
@@ -43,6 +44,17 @@ def jars(project: Path, stream: Stream) -> list[str]:
             )
         return []
     return [KAFKA_JAR, *load_profile(project, stream.source.auth).jars]
+
+
+def with_jars(lake: Lake, project: Path, stream: Stream) -> Lake:
+    """Return the lake with what a stream's source needs, which Spark gets as it starts."""
+    coordinates = jars(project, stream)
+    if not coordinates:
+        return lake
+    own = lake.spark_conf.get("spark.jars.packages")
+    packages = ",".join([*coordinates, *([own] if own else [])])
+    conf = {"spark.jars.packages": packages, "spark.jars.excludes": ",".join(EXCLUDED)}
+    return lake.model_copy(update={"spark_conf": {**lake.spark_conf, **conf}})
 
 
 def read_records(session: SparkSession, stream: Stream, project: Path) -> DataFrame:

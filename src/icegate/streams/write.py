@@ -69,13 +69,15 @@ class Writer:
         """All that a batch may write to."""
         return [*(route.table for route in self.stream.routes), ERRORS]
 
-    def batch(self, records: DataFrame, number: int) -> Written:
-        """Write what isn't written yet of a batch; whatever fails, it can be given again."""
-        session = self._session = records.sparkSession
+    def batch(self, found: DataFrame, number: int) -> Written:
+        """Write what isn't written yet of a batch of parsed records.
+
+        Whatever fails, it can be given again.
+        """
+        session = self._session = found.sparkSession
         if self._last is None:
             self._last = self._look(session)
         places.sign(session, self.stream.name, self.checkpoint, number)
-        found = parsed(records, self.stream, self.rules)
         fresh = not any(last >= number for last in self._last.values())
         only = self.stream.routes[0]
         if fresh and len(self.stream.routes) == 1 and not only.key:

@@ -50,7 +50,11 @@ class Found:
         self.errors = [self.all[n]["_error"] for n in range(len(rows)) if n in self.all]
 
     def column(self, name: str, route: int = 0) -> list[Any]:
-        return [self.all[n][f"_row_{route}"][name] for n in sorted(self.all)]
+        return [self.row(n, route)[name] for n in sorted(self.all)]
+
+    def row(self, n: int, route: int = 0) -> dict[str, Any]:
+        start = f"_row_{route}."
+        return {k.removeprefix(start): v for k, v in self.all[n].items() if k.startswith(start)}
 
 
 def _bytes(value: Given) -> bytes | None:
@@ -198,7 +202,7 @@ def test_types(spark: Any) -> None:
     values = [(n, v) for n, v, _ in good] + unread + [("money", v) for v in rounded]
     texts = [f'{{"{path.get(name, name)}": {value}}}' for name, value in values]
     found = Found(spark, what, [("a", text) for text in texts])
-    rows = [found.all[n]["_row_0"][name] for n, (name, _, _) in enumerate(good)]
+    rows = [found.row(n)[name] for n, (name, _, _) in enumerate(good)]
     wrong = [(g, row, e) for g, row, e in zip(good, rows, found.errors, strict=False)
              if (g[2], None) != (row, e)]  # fmt: skip
     assert wrong == []
@@ -226,7 +230,7 @@ def test_epochs(spark: Any) -> None:
         {"s": 1.5},
     ]
     found = Found(spark, stream(route(columns=columns)), [("a", value) for value in given])
-    first = found.all[0]["_row_0"]
+    first = found.row(0)
     naive = AT.replace(tzinfo=None)
     millis, micros = (datetime.timedelta(milliseconds=5), datetime.timedelta(microseconds=7))
     assert first == {"s": naive, "ms": naive + millis, "us": naive + micros}
@@ -254,7 +258,7 @@ def test_long_numbers_keep_their_digits(spark: Any) -> None:
         ('{"t": 10000000000000000000000}', "text", "10000000000000000000000"),
     ]
     found = Found(spark, stream(route(columns=columns)), [("a", text) for text, _, _ in cases])
-    read = [found.all[n]["_row_0"][name] for n, (_, name, _) in enumerate(cases)]
+    read = [found.row(n)[name] for n, (_, name, _) in enumerate(cases)]
     assert read == [value for _, _, value in cases]
     assert found.errors == [None] * len(cases)
 
