@@ -7,8 +7,9 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import typer
 from rich.filesize import decimal
 
 from icegate.cli.common import Line, Opened, Shown, on_lake
@@ -37,10 +38,18 @@ class Finding(NamedTuple):
 Found = tuple[str, str] | tuple[str, str, str]  # a finding without the name of its check
 
 
+Probe = Annotated[
+    bool,
+    typer.Option(help="Try what the target's catalog can do, on tables that go again."),
+]
+
+
 @on_lake
-def doctor(at: Opened) -> Shown:
+def doctor(at: Opened, probe: Probe = False) -> Shown:
     """Check all that a build needs; say how to repair it."""
     findings = examine(at)
+    if probe:
+        findings += _probed(at, findings)
     lines: list[str | Line] = []
     for found in findings:
         style = "" if found.status == "ok" else STYLES[found.status]
@@ -190,6 +199,24 @@ def _gate(at: Opened) -> Found:
     if at.keys.get("gate"):
         return "ok", how
     return "ok", f"off: what is built is seen at once. With `gate: true` {how}"
+
+
+def _probed(at: Opened, found: list[Finding]) -> list[Finding]:
+    """Try what the catalog can do, where a build could use it at all."""
+    broken = [each.check for each in found if each.status == "fail"]
+    if broken or "catalog" not in {each.check for each in found}:
+        why = f"first repair {', '.join(broken)}" if broken else "there is no project"
+        return [Finding("probe", "warn", f"not tried: {why}", "see above")]
+    from icegate.catalogs.probe import probe
+    from icegate.connect import local_endpoint
+    from icegate.session import start_session
+
+    try:
+        session = start_session(at.lake, local_endpoint(at.lake) if at.is_served else None)
+        can = probe(session, at.lake)
+    except IcegateError as error:
+        return [Finding("probe", "fail", f"{error.what}: {error.why}", error.fix)]
+    return [Finding(each.name, "ok" if each.can else "warn", *each[2:]) for each in can]
 
 
 def _format(at: Opened) -> Found:

@@ -129,5 +129,8 @@ def test_forgetting_a_person(at: Machine) -> None:
 
 
 def test_doctor_finds_nothing(at: Machine) -> None:
-    said = at.icegate("doctor")
+    said = at.icegate("doctor", "--probe")
     assert "0 fail" in said and catalog_of(at.lake).publishes in said
+    tried = ["views can be made", "is seen there alone", "move at once", "get another name"]
+    assert [each for each in tried if each not in said] == []
+    assert ("a dropped table's files go with it" in said) != catalog_of(at.lake).keeps_files
