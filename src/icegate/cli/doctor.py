@@ -14,6 +14,7 @@ from rich.filesize import decimal
 
 from icegate.cli.common import Line, Opened, Shown, on_lake
 from icegate.errors import CatalogError, IcegateError
+from icegate.explain import explain
 
 PYTHONS = ((3, 10), (3, 13))
 LOW_DISK, NO_DISK = 1024**3, 200 * 1024**2
@@ -216,6 +217,9 @@ def _probed(at: Opened, found: list[Finding]) -> list[Finding]:
         can = probe(session, at.lake)
     except IcegateError as error:
         return [Finding("probe", "fail", f"{error.what}: {error.why}", error.fix)]
+    except Exception as error:
+        why = f"Spark can't use the catalog: {explain(error).splitlines()[0]}"
+        return [Finding("probe", "fail", why, "correct what the target says of it")]
     return [Finding(each.name, "ok" if each.can else "warn", *each[2:]) for each in can]
 
 

@@ -106,6 +106,34 @@ def test_the_command(own_shop: Path) -> None:
     assert left_of(lake_of(own_shop)) == []
 
 
+HADOOP = """
+    hadoop:
+      type: icegate
+      schema: main
+      spark_conf:
+        spark.sql.catalog.lake: org.apache.iceberg.spark.SparkCatalog
+        spark.sql.catalog.lake.type: hadoop
+        spark.sql.catalog.lake.warehouse: "file:{}"
+"""
+
+
+def test_a_catalog_that_can_do_less(own_shop: Path, tmp_path: Path) -> None:
+    """Hadoop's has neither views nor other names, and its folder has to be there."""
+    (own_shop / ".icegate" / "ivy").symlink_to(ROOT / ".icegate" / "ivy")
+    with (own_shop / "profiles.yml").open("a") as profiles:
+        profiles.write(HADOOP.format(tmp_path / "a lake"))
+    probed = ("doctor", "--probe", "-t", "hadoop", "--json")
+    ran = run_icegate(own_shop, *probed)
+    said = ran.json["findings"][-1]
+    assert (ran.code, said["check"], said["status"]) == (1, "probe", "fail")
+    assert said["message"].startswith("Spark can't use the catalog: Namespace does not exist")
+    (tmp_path / "a lake").mkdir()
+    ran = run_icegate(own_shop, *probed)
+    found = {each["check"]: each["status"] for each in ran.json["findings"]}
+    assert ran.code == 0 and [*(tmp_path / "a lake").iterdir()] == []
+    assert [name for name in NAMES if found[name] != "ok"] == ["views", "commits", "rename"]
+
+
 def test_nothing_is_tried_where_something_is_broken(own_shop: Path) -> None:
     (own_shop / ".icegate" / "catalog.db").write_bytes(b"no database" * 100)
     last = run_icegate(own_shop, "doctor", "--probe", "--json").json["findings"][-1]
