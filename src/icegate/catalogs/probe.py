@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from icegate import objects
-from icegate.catalog import catalog_of, list_relations
+from icegate.catalog import CatalogEntry, catalog_of, list_relations, read_metadata
 from icegate.catalogs.entries import Moved, Step
 from icegate.errors import CatalogError
 from icegate.explain import explain
 from icegate.settings import Lake
-from icegate.storage import is_remote, listed, local_path, read
+from icegate.storage import is_remote, listed, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +38,8 @@ def probe(session: SparkSession, lake: Lake) -> list[Ability]:
 
     Raises ``CatalogError`` where not even a table can be made.
     """
-    with _schema(session, lake) as schema:
-        tried = _Probe(session, lake, schema)
+    with _schema(session, lake) as (schema, folders):
+        tried = _Probe(session, lake, schema, folders)
         return [
             tried.of(tried.views, "views can be made and read", "build tables in their place"),
             tried.of(tried.branches, "what is written to a branch is seen there alone", _NO_GATE),
@@ -55,16 +54,20 @@ _STAY = "whoever runs the catalog deletes them: for Nessie that is its own nessi
 
 
 @contextmanager
-def _schema(session: SparkSession, lake: Lake) -> Iterator[str]:
-    """Make a schema with three tables of two commits each, and leave nothing of it."""
+def _schema(session: SparkSession, lake: Lake) -> Iterator[tuple[str, dict[str, str]]]:
+    """Make a schema with three tables of two commits each, and leave nothing of it.
+
+    Yields its name, and the tables' folders as the catalog has them.
+    """
     schema = f"icegate_probe_{uuid.uuid4().hex[:8]}"
-    folders: list[str] = []
+    folders: dict[str, str] = {}
     try:
         try:
             session.sql(f"create namespace {schema}")
             for name in ("a", "b", "c"):
                 session.sql(f"create table {schema}.{name} (id bigint) using iceberg")
-                folders.append(_folder(session, f"{schema}.{name}"))
+                log = session.sql(f"select file from {schema}.{name}.metadata_log_entries").first()
+                folders[name] = str(log[0]).rpartition("/metadata/")[0] if log else ""
                 session.sql(f"insert into {schema}.{name} values (1)")
         except Exception as error:
             raise CatalogError(
@@ -72,18 +75,12 @@ def _schema(session: SparkSession, lake: Lake) -> Iterator[str]:
                 why=explain(error).splitlines()[0],
                 fix="let this user make schemas and tables there, or ask somebody who may",
             ) from error
-        yield schema
+        yield schema, folders
     finally:
-        _drop(session, schema, folders)
+        _drop(session, schema, folders.values())
 
 
-def _folder(session: SparkSession, table: str) -> str:
-    """Return the folder of a table, as the catalog has it."""
-    row = session.sql(f"select max_by(file, timestamp) from {table}.metadata_log_entries").first()
-    return str(row[0]).rpartition("/metadata/")[0] if row else ""
-
-
-def _drop(session: SparkSession, schema: str, folders: list[str]) -> None:
+def _drop(session: SparkSession, schema: str, folders: Iterable[str]) -> None:
     for statement in (
         f"drop view if exists {schema}.v",
         *(f"drop table if exists {schema}.{name} purge" for name in ("a", "b", "c", "d")),
@@ -101,8 +98,10 @@ def _drop(session: SparkSession, schema: str, folders: list[str]) -> None:
 
 
 class _Probe:
-    def __init__(self, session: SparkSession, lake: Lake, schema: str) -> None:
-        self.session, self.lake, self.schema = session, lake, schema
+    def __init__(
+        self, session: SparkSession, lake: Lake, schema: str, folders: dict[str, str]
+    ) -> None:
+        self.session, self.lake, self.schema, self.folders = session, lake, schema, folders
 
     def of(self, tried: Callable[[], None], said: str, fix: str) -> Ability:
         """Try one thing; what it says or raises is the answer."""
@@ -137,22 +136,21 @@ class _Probe:
         if not self.lake.has_own_catalog:
             raise _Cannot("the catalog is one that Icegate knows by Spark alone")
         catalog = catalog_of(self.lake)
-        now = self._pointers()
-        before = {name: self._before(name, place) for name, place in now.items()}
-        back = [self._step(name, now[name], before[name]) for name in ("b", "c")]
-        stale = self._step("c", before["c"], now["c"])
+        now = self._tables()
+        before = {**now, "b": _before(now["b"]), "c": _before(now["c"])}
+        back = [_step(now[name], before[name]) for name in ("b", "c")]
         try:
-            catalog.move([back[0], stale])
+            catalog.move([back[0], _step(before["c"], now["c"])])
         except Moved:
             pass
         else:
             raise _Cannot("a commit was taken that named metadata of another time")
-        if self._pointers() != now:
+        if self._tables() != now:
             raise _Cannot("of several tables one moved, another didn't")
         catalog.move(back)
-        if self._pointers() != {**now, "b": before["b"], "c": before["c"]}:
+        if self._tables() != before:
             raise _Cannot("two tables were to move, and didn't")
-        catalog.move([self._step(name, before[name], now[name]) for name in ("b", "c")])
+        catalog.move([_step(before[name], now[name]) for name in ("b", "c")])
 
     def rename(self) -> None:
         """Give a table another name, and read it."""
@@ -161,9 +159,8 @@ class _Probe:
 
     def purge(self) -> None:
         """Drop a table with its files, and look whether they are gone."""
-        folder = _folder(self.session, f"{self.schema}.c")
         self.session.sql(f"drop table {self.schema}.c purge")
-        if left := len(listed(folder)):
+        if left := len(listed(self.folders["c"])):
             raise _Cannot(f"a dropped table's files stay: {left} of them are still there")
 
     def _has(self, relation: str, rows: int) -> None:
@@ -172,13 +169,17 @@ class _Probe:
             seen = found[0] if found else "none"
             raise _Cannot(f"{relation} has {seen} rows and should have {rows}")
 
-    def _pointers(self) -> dict[str, str]:
+    def _tables(self) -> dict[str, CatalogEntry]:
         entries = list_relations(self.lake, self.schema)
-        return {e.name: e.metadata_location for e in entries if e.kind == "table"}
+        return {entry.name: entry for entry in entries if entry.kind == "table"}
 
-    def _before(self, name: str, location: str) -> str:
-        log = json.loads(read(location))["metadata-log"]
-        return str(log[-1]["metadata-file"])
 
-    def _step(self, name: str, old: str, new: str) -> Step:
-        return Step(self.schema, name, old, new, json.loads(read(new)))
+def _before(table: CatalogEntry) -> CatalogEntry:
+    """Return a table as it was before its newest commit."""
+    log = read_metadata(table)["metadata-log"]
+    return table._replace(metadata_location=log[-1]["metadata-file"])
+
+
+def _step(old: CatalogEntry, new: CatalogEntry) -> Step:
+    locations = old.metadata_location, new.metadata_location
+    return Step(old.namespace, old.name, *locations, read_metadata(new))

@@ -19,6 +19,8 @@ from icegate.errors import ConfigError
 from icegate.gate.staging import NAMESPACE, staging_name
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from icegate.catalog import CatalogEntry
     from icegate.settings import Lake
 
@@ -112,6 +114,14 @@ class Opened:
                 fix="name another target with --target",
             )
         return lake_from_target(self.keys, self.project)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """Spark on that lake: it's started here, unless the server of this home has it."""
+        from icegate.connect import local_endpoint
+        from icegate.session import start_session
+
+        return start_session(self.lake, local_endpoint(self.lake) if self.is_served else None)
 
 
 class Line(NamedTuple):

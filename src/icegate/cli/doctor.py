@@ -79,13 +79,17 @@ def _isolated(name: str, check: Callable[[Opened], Found], at: Opened) -> Findin
     try:
         return Finding(name, *check(at))
     except IcegateError as error:
-        message = f"{error.what}: {error.why}" if error.why else error.what
-        return Finding(name, "fail", message, error.fix)
+        return _refused(name, error)
     except ImportError as error:
         return Finding(name, "fail", f"cannot be looked at: {error}", INSTALL)
     except Exception as error:
         said = f"cannot be looked at: {type(error).__name__}: {error}"
         return Finding(name, "fail", said, "repair what the message names")
+
+
+def _refused(name: str, error: IcegateError) -> Finding:
+    message = f"{error.what}: {error.why}" if error.why else error.what
+    return Finding(name, "fail", message, error.fix)
 
 
 def _python(at: Opened) -> Found:
@@ -209,14 +213,11 @@ def _probed(at: Opened, found: list[Finding]) -> list[Finding]:
         why = f"first repair {', '.join(broken)}" if broken else "there is no project"
         return [Finding("probe", "warn", f"not tried: {why}", "see above")]
     from icegate.catalogs.probe import probe
-    from icegate.connect import local_endpoint
-    from icegate.session import start_session
 
     try:
-        session = start_session(at.lake, local_endpoint(at.lake) if at.is_served else None)
-        can = probe(session, at.lake)
+        can = probe(at.spark, at.lake)
     except IcegateError as error:
-        return [Finding("probe", "fail", f"{error.what}: {error.why}", error.fix)]
+        return [_refused("probe", error)]
     except Exception as error:
         why = f"Spark can't use the catalog: {explain(error).splitlines()[0]}"
         return [Finding("probe", "fail", why, "correct what the target says of it")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timezone
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +12,6 @@ import typer
 from icegate.cli.common import Grid, Line, Opened, Shown, on_lake, pick_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from icegate.maintenance.plan import TablePlan
     from icegate.maintenance.run import Done
 
@@ -61,17 +58,10 @@ def maintain(
 def _carry_out(at: Opened, plans: list[TablePlan], how: dict[str, Any]) -> Iterator[Done]:
     """Yield what became of each call; told at once, since one can take minutes."""
     from icegate.cli.output import print_line
-    from icegate.connect import local_endpoint
     from icegate.maintenance.run import Run
 
-    @cache
-    def session() -> SparkSession:
-        from icegate.session import start_session
-
-        return start_session(at.lake, local_endpoint(at.lake) if at.is_served else None)
-
     def sql(text: str) -> list[dict[str, Any]]:
-        return [row.asDict() for row in session().sql(text).collect()]
+        return [row.asDict() for row in at.spark.sql(text).collect()]
 
     for each in Run(at.lake, sql, **how).carry_out(plans):
         if not at.as_json:

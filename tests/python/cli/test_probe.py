@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import make_home
 from shop import lake_of, run_icegate
 
 from icegate.catalog import catalog_of, list_namespaces, list_relations
@@ -99,7 +99,7 @@ def test_who_may_make_no_table_is_told(spark: Any, lake: Any) -> None:
 
 
 def test_the_command(own_shop: Path) -> None:
-    (own_shop / ".icegate" / "ivy").symlink_to(ROOT / ".icegate" / "ivy")
+    make_home(own_shop / ".icegate")
     ran = run_icegate(own_shop, "doctor", "--probe", "--json")
     found = {each["check"]: each["status"] for each in ran.json["findings"]}
     assert [*found][-5:] == NAMES and {found[name] for name in NAMES} == {"ok"}
@@ -119,7 +119,7 @@ HADOOP = """
 
 def test_a_catalog_that_can_do_less(own_shop: Path, tmp_path: Path) -> None:
     """Hadoop's has neither views nor other names, and its folder has to be there."""
-    (own_shop / ".icegate" / "ivy").symlink_to(ROOT / ".icegate" / "ivy")
+    make_home(own_shop / ".icegate")
     with (own_shop / "profiles.yml").open("a") as profiles:
         profiles.write(HADOOP.format(tmp_path / "a lake"))
     probed = ("doctor", "--probe", "-t", "hadoop", "--json")
