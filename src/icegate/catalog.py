@@ -29,6 +29,10 @@ def catalog_of(lake: Lake) -> Kind:
         from icegate.catalogs.nessie import Nessie
 
         return Nessie(lake)
+    if lake.catalog_type == "glue":
+        from icegate.catalogs.glue import Glue
+
+        return Glue(lake)
     return Postgres(lake) if lake.catalog_uri else Sqlite(lake)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from icegate.java import find_java
 from icegate.practice import practice_lake, practise
-from icegate.settings import JARS, Lake
+from icegate.settings import Lake, jars_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def archive_file(lake: Lake) -> Path:
     """Return where the archive of this Java, this pyspark and these jars is, or would be."""
     java = find_java(shims=lake.home).home / "release"
     made = java.stat().st_mtime_ns if java.exists() else 0  # an update in place is another Java
-    known = "\n".join([str(java), str(made), version("pyspark"), str(CONF_DIR), *JARS])
+    known = "\n".join([str(java), str(made), version("pyspark"), str(CONF_DIR), *jars_of(lake)])
     key = hashlib.sha256(known.encode()).hexdigest()[:12]
     return lake.ivy.resolve() / f"classes-{key}.jsa"
 
@@ -101,7 +101,8 @@ def _practise(lake_json: str, made: str) -> None:
     from icegate.session import start_session
 
     lake = Lake.model_validate_json(lake_json)
-    conf = {"spark.driver.defaultJavaOptions": java_options(lake, making=Path(made))}
+    making = {"spark.driver.defaultJavaOptions": java_options(lake, making=Path(made))}
+    conf = {**lake.spark_conf, **making}
     session: SparkSession = start_session(lake.model_copy(update={"spark_conf": conf}))
     practise(session)
     java = session.sparkContext._gateway.proc  # type: ignore[union-attr]

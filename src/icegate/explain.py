@@ -95,6 +95,11 @@ CAUSES = (
         "make it a table: `materialized: table`",
     ),
     Cause(
+        r"Creating a view is not supported by catalog|does not support views",
+        "the target's catalog has no views",
+        "build a table in its place; docs/targets.md says which catalogs have them",
+    ),
+    Cause(
         r"\[TABLE_OR_VIEW_NOT_FOUND\]",
         "a table or view isn't there",
         "correct its name, or build it; if the gate holds back its first rows, `icegate status` "

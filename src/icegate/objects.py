@@ -1,29 +1,17 @@
-"""Files in S3, and in what speaks like it, by AWS's own variables, files and roles.
-
-`AWS_ENDPOINT_URL_S3` names another server than AWS's; Spark and DuckDB are told the same.
-"""
+"""Files in S3, and in what speaks like it; Spark and DuckDB are told the same place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
-from icegate.errors import ConfigError, StorageError
+from icegate import aws
+from icegate.errors import StorageError
 
-# By S3's own code of an error.
-CAUSES = (
-    (
-        ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthFailure"),
-        "S3 refuses this key",
-        "correct AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or AWS_PROFILE",
-    ),
-    (
-        ("ExpiredToken", "RequestExpired", "TokenRefreshRequired"),
-        "the credentials have expired",
-        "log in again, and run this again: what was published stays",
-    ),
+# What S3 says no with, by its own codes.
+CAUSES: aws.Causes = (
     (("NoSuchBucket",), "there is no such bucket", "make it, or correct `warehouse:`"),
     (
         ("PermanentRedirect", "301", "AuthorizationHeaderMalformed", "IllegalLocationConstraint"),
@@ -36,8 +24,8 @@ CAUSES = (
         "grant s3:GetObject, PutObject, DeleteObject below `warehouse:`, and ListBucket on it",
     ),
 )
-AT_ONCE = 16  # objects that threads read: each answer is waited for
 GONE = ("NoSuchKey", "404", "NotFound")
+TAKEN = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 
 
 class Stat(NamedTuple):
@@ -45,6 +33,14 @@ class Stat(NamedTuple):
 
     size: int
     written: float
+
+
+class Aged(NamedTuple):
+    """An object, by the tag of what it says, and the seconds since it was written."""
+
+    location: str
+    tag: str
+    age_s: float
 
 
 def check(location: str) -> None:
@@ -69,11 +65,30 @@ def write(location: str, data: bytes) -> None:
         _client().put_object(Bucket=bucket, Key=key, Body=data)
 
 
-def delete(location: str) -> None:
-    """Delete an object, if it's there."""
+def write_over(location: str, data: bytes, tag: str | None) -> str:
+    """Write an object where none is, or over the one with that tag, and return its own tag.
+
+    ``data`` has to be this writer's alone: raises ``FileExistsError`` where another one wrote.
+    """
     bucket, key = _parts(location)
-    with _explained(location):
-        _client().delete_object(Bucket=bucket, Key=key)
+    where = {"IfMatch": tag} if tag else {"IfNoneMatch": "*"}
+    try:
+        with _explained(location):
+            return str(_client().put_object(Bucket=bucket, Key=key, Body=data, **where)["ETag"])
+    except FileExistsError:
+        with _explained(location):
+            there = _client().get_object(Bucket=bucket, Key=key)
+            if there["Body"].read() == data:  # the answer was lost, and it was sent again
+                return str(there["ETag"])
+        raise
+
+
+def delete(location: str, tag: str | None = None) -> None:
+    """Delete an object, if it's there; with a tag, if it's still that one."""
+    bucket, key = _parts(location)
+    where = {"IfMatch": tag} if tag else {}
+    with suppress(FileExistsError, FileNotFoundError), _explained(location):
+        _client().delete_object(Bucket=bucket, Key=key, **where)
 
 
 def stat(location: str) -> Stat:
@@ -97,66 +112,48 @@ def listed(location: str) -> dict[str, Stat]:
     return found
 
 
+def aged(location: str) -> list[Aged]:
+    """Return the objects below a folder, of which there are few, by S3's own clock."""
+    bucket, prefix = _parts(location)
+    with _explained(location):
+        told = _client().list_objects_v2(Bucket=bucket, Prefix=f"{prefix.rstrip('/')}/")
+    now = parsedate_to_datetime(told["ResponseMetadata"]["HTTPHeaders"]["date"])
+    scheme = location.partition("://")[0]
+    return [
+        Aged(
+            f"{scheme}://{bucket}/{each['Key']}",
+            str(each["ETag"]),
+            (now - each["LastModified"]).total_seconds(),
+        )
+        for each in told.get("Contents", ())
+    ]
+
+
 def delete_below(location: str) -> None:
     """Delete all objects below a folder."""
     for each in listed(location):
         delete(each)
 
 
-def endpoint() -> str | None:
-    """Return the address of a server that isn't AWS's, None for AWS."""
-    url = str(_client().meta.endpoint_url)
-    return (
-        None if url.partition("://")[2].endswith((".amazonaws.com", ".amazonaws.com.cn")) else url
-    )
-
-
-def region() -> str:
-    """Return the region of AWS that is set."""
-    return str(_client().meta.region_name)
-
-
 def duckdb_secret() -> str:
     """Return the SQL that lets DuckDB in; it holds the key, so it's to be shown nowhere."""
     from icegate.duck import quoted
 
-    found = _session().get_credentials()
-    options = {"region": region()}
+    found = aws.session().get_credentials()
+    options = {"region": aws.region()}
     if found is not None:
         frozen = found.get_frozen_credentials()
         options |= {"key_id": frozen.access_key, "secret": frozen.secret_key}
         options |= {"session_token": frozen.token} if frozen.token else {}
-    if url := endpoint():
+    if url := aws.endpoint("s3"):
         scheme, _, host = url.partition("://")
         options |= {"endpoint": host, "url_style": "path", "use_ssl": str(scheme == "https")}
     told = ", ".join(f"{name} {quoted(value)}" for name, value in options.items())
     return f"create or replace secret lake (type s3, {told})"
 
 
-@cache
-def _session() -> Any:
-    try:
-        import boto3
-    except ImportError as error:
-        raise ConfigError(
-            "cannot use a warehouse in S3",
-            why="boto3 isn't installed",
-            fix="`pip install 'icegate[s3]'`",
-        ) from error
-    return boto3.Session()
-
-
-@cache
 def _client() -> Any:
-    session = _session()
-    from botocore.config import Config
-
-    again = Config(
-        retries={"mode": "standard", "max_attempts": 5},
-        connect_timeout=10,
-        max_pool_connections=AT_ONCE,
-    )
-    return session.client("s3", config=again)
+    return aws.client("s3")
 
 
 def _parts(location: str) -> tuple[str, str]:
@@ -166,27 +163,15 @@ def _parts(location: str) -> tuple[str, str]:
 
 @contextmanager
 def _explained(location: str) -> Iterator[None]:
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-
     what = f"cannot use {location.partition('://')[0]}://{_parts(location)[0]}"
-    try:
-        yield
-    except ClientError as error:
-        code = str(error.response.get("Error", {}).get("Code"))
-        if code in GONE:
-            raise FileNotFoundError(f"{location} isn't there") from error
-        known = ((why, fix) for codes, why, fix in CAUSES if code in codes)
-        why, fix = next(known, (f"S3 says {code}", "see to that, and run it again"))
-        raise StorageError(what, why=why, fix=fix) from error
-    except NoCredentialsError as error:
-        raise StorageError(
-            what,
-            why="there are no credentials",
-            fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or take a role",
-        ) from error
-    except BotoCoreError as error:
-        raise StorageError(
-            what,
-            why=f"no answer from it: {error}",
-            fix="see that it's reached from here; or correct AWS_ENDPOINT_URL_S3",
-        ) from error
+    with aws.explained(what, StorageError, "S3", CAUSES):
+        from botocore.exceptions import ClientError
+
+        try:
+            yield
+        except ClientError as error:
+            if aws.code_of(error) in GONE:
+                raise FileNotFoundError(f"{location} isn't there") from error
+            if aws.code_of(error) in TAKEN:
+                raise FileExistsError(f"{location} is another one's") from error
+            raise

@@ -5,13 +5,14 @@ The class archive is made from one round of it; a server is warm after some.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from icegate.settings import Lake
+from icegate.settings import JARS, Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,10 +34,15 @@ MERGE = """
 @contextmanager
 def practice_lake(lake: Lake) -> Iterator[Lake]:
     """Hold an empty lake in a folder of its own, with the jars of ``lake``."""
+    from icegate.spark_conf import CLASS_PATH, found_jars
+
     with tempfile.TemporaryDirectory(prefix="icegate-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         (home / "ivy").symlink_to(lake.ivy.resolve())
-        yield Lake(home=home, warehouse=home / "warehouse", catalog="practice", memory="1g")
+        more = [str(jar) for jar in found_jars(lake)[len(JARS) :]]  # those of a bucket
+        conf = {CLASS_PATH: os.pathsep.join(more)} if more else {}
+        own = {"catalog": "practice", "memory": "1g", "spark_conf": conf}
+        yield Lake.model_validate({"home": home, "warehouse": home / "warehouse", **own})
 
 
 def practise(session: SparkSession, rounds: int = 1) -> None:

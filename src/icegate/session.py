@@ -94,7 +94,7 @@ def _is_open(session: Any) -> bool:
 
 
 def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
-    if endpoint is None or endpoint.local or lake.catalog_uri:
+    if endpoint is None or endpoint.local or lake.is_shared:
         lake.home.mkdir(parents=True, exist_ok=True)
         check_catalog(lake)
     if endpoint is None:
@@ -107,7 +107,7 @@ def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
         # pyspark's functions look here for the kind of session that they are used with.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         session = open_connect(lake, endpoint)
-        if lake.catalog_uri and not endpoint.local:
+        if lake.is_shared and not endpoint.local:
             first_use(lake, session)  # what that server lacks is told before anything is written
     _quiet_errors()
     remember(session, lake, is_local=endpoint is None or endpoint.local)

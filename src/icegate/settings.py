@@ -48,7 +48,7 @@ class Lake(BaseModel):
     # `s3://bucket/folder`: the tables are there, and not in `warehouse`.
     bucket: str | None = Field(default=None, pattern=r"^s3://[a-z0-9][a-z0-9.-]+[a-z0-9](/.+)?$")
     # The catalog of a team; without an address it's a file in `home`.
-    catalog_type: Literal["postgres", "nessie"] | None = None
+    catalog_type: Literal["postgres", "nessie", "glue"] | None = None
     catalog_uri: str | None = None
     catalog_password: SecretStr | None = None
     catalog_token: SecretStr | None = None
@@ -65,13 +65,18 @@ class Lake(BaseModel):
 
     @model_validator(mode="after")
     def _check_catalog(self) -> Lake:
-        check_place(self.catalog_type, self.catalog_uri)
+        check_place(self.catalog_type, self.catalog_uri, self.bucket)
         return self
 
     @property
     def root(self) -> str:
         """Where the tables' folders are, as Iceberg writes it."""
         return self.bucket or f"file://{self.warehouse}"
+
+    @property
+    def is_shared(self) -> bool:
+        """Tell whether its catalog is one that other machines reach, too."""
+        return self.catalog_uri is not None or self.catalog_type is not None
 
     @property
     def catalog_db(self) -> Path:

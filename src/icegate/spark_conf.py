@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from icegate import objects
+from icegate import aws
 from icegate.catalog import catalog_of
 from icegate.class_archive import java_options
 from icegate.cluster import of_master
@@ -86,8 +86,8 @@ def _objects_conf(lake: Lake) -> dict[str, str]:
     """Return how the catalog reaches a bucket; the key Java finds as AWS's other tools do."""
     if not lake.bucket:
         return {}
-    conf = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": objects.region()}
-    if url := objects.endpoint():
+    conf = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": aws.region()}
+    if url := aws.endpoint("s3"):
         conf |= {"s3.endpoint": url, "s3.path-style-access": "true"}
     return conf
 
@@ -120,7 +120,7 @@ def served_conf(lake: Lake, catalog: str | None, *, is_local: bool) -> dict[str,
     conf = session_conf(lake)
     if is_local:
         return conf | database_conf(lake)
-    if lake.catalog_uri:
+    if lake.is_shared:
         conf |= catalog_conf(lake) | database_conf(lake)
     if "spark.sql.shuffle.partitions" not in lake.spark_conf:
         conf.pop("spark.sql.shuffle.partitions", None)

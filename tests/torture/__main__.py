@@ -141,7 +141,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--warm", type=float, default=0.75, help="share of builds on a server")
     said = "but for `sqlite`, the builds on the server are another machine's"
     parser.add_argument(
-        "--catalog", default="sqlite", choices=["sqlite", "postgres", "nessie"], help=said
+        "--catalog", default="sqlite", choices=["sqlite", "postgres", "nessie", "glue"], help=said
     )
     parser.add_argument("--sabotage", help="break the gate, to see that it's noticed")
     return parser.parse_args()

@@ -1,4 +1,7 @@
-"""Lakes of the harness, each with a catalog of its own: a file, a database, a branch of Nessie."""
+"""Lakes of the harness, each with a catalog of its own: a file, a database, a branch of Nessie.
+
+On Glue they have one account, so each begins by forgetting the tables of the one before.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,23 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import boto3
+from pyiceberg.table import StaticTable
+
+from icegate.catalogs.lease import _is_live
+from icegate.objects import aged
 from icegate.settings import Lake
 
 # How each process of the harness learns of the server; a build gets the password alone.
 SERVER, PASSWORD, NESSIE = "TORTURE_POSTGRES", "TORTURE_PASSWORD", "TORTURE_NESSIE"
+GLUE = "AWS_ENDPOINT_URL_GLUE"
 
 
 @contextmanager
 def server(kind: str) -> Iterator[dict[str, str]]:
     """Run a server for the catalogs of all lakes; yield what processes have to know of it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-    from targets import nessie_server, postgres_server
+    from targets import glue_server, nessie_server, postgres_server
 
     if kind == "sqlite":
         yield {}
@@ -32,6 +41,9 @@ def server(kind: str) -> Iterator[dict[str, str]]:
         with nessie_server.running() as nessie:
             os.environ[NESSIE] = nessie.uri
             yield {NESSIE: nessie.uri}
+    elif kind == "glue":
+        with glue_server.running() as glue:
+            yield glue.environ
     else:
         with postgres_server.running() as running:
             known = {SERVER: running.uri(), PASSWORD: postgres_server.PASSWORD}
@@ -47,6 +59,8 @@ def lake_of(home: Path, **keys: Any) -> Lake:
         where = {"catalog_uri": uri, "catalog_password": os.environ[PASSWORD]}
     elif uri := os.environ.get(NESSIE):
         where = {"catalog_type": "nessie", "catalog_uri": uri, "catalog_ref": _name(home)}
+    elif GLUE in os.environ:
+        where = {"catalog_type": "glue", "bucket": f"s3://lake/{_name(home)}"}
     return Lake(home=home, warehouse=home.parent / "warehouse", **where, **keys)
 
 
@@ -62,11 +76,16 @@ def database_of(home: Path) -> str:
 
 def is_shared() -> bool:
     """Tell whether the catalogs are on a server, for builds of several machines."""
-    return SERVER in os.environ or NESSIE in os.environ
+    return any(name in os.environ for name in (SERVER, NESSIE, GLUE))
+
+
+def moves_at_once() -> bool:
+    """Tell whether readers see all tables of a release in the same moment."""
+    return GLUE not in os.environ
 
 
 def make_catalog(home: Path) -> None:
-    """Make the database or the branch of a lake."""
+    """Make the database or the branch of a lake, or forget the tables of another one."""
     if uri := database_of(home):
         _ask(os.environ[SERVER], f"create database {uri.rpartition('/')[2]}")
     elif NESSIE in os.environ:
@@ -74,12 +93,21 @@ def make_catalog(home: Path) -> None:
 
         port = int(os.environ[NESSIE].rpartition(":")[2].partition("/")[0])
         NessieServer(home, port).catalog(_name(home))
+    elif GLUE in os.environ:
+        glue = boto3.client("glue")
+        for database in glue.get_databases()["DatabaseList"]:
+            glue.delete_database(Name=database["Name"])
 
 
 def read_pointers(home: Path) -> dict[str, str]:
-    """Return where the metadata of each table is, all of one moment; not by code of Icegate."""
+    """Return where the metadata of each table is, all of one moment; not by code of Icegate.
+
+    Glue tells that of one table after the other.
+    """
     if NESSIE in os.environ:
         return _nessie_pointers(home)
+    if GLUE in os.environ:
+        return _glue_pointers()
     found = _rows(home)
     return {
         f"{row['table_namespace']}.{row['table_name']}": row["metadata_location"]
@@ -98,6 +126,24 @@ def _nessie_pointers(home: Path) -> dict[str, str]:
         for each in found["entries"]
         if each["type"] == "ICEBERG_TABLE"
     }
+
+
+def _glue_pointers() -> dict[str, str]:
+    glue = boto3.client("glue")
+    return {
+        f"{table['DatabaseName']}.{table['Name']}": table["Parameters"]["metadata_location"]
+        for database in glue.get_databases()["DatabaseList"]
+        for page in glue.get_paginator("get_tables").paginate(DatabaseName=database["Name"])
+        for table in page["TableList"]
+    }
+
+
+def read_table(metadata: str) -> StaticTable:
+    """Return a table as one of its metadata files has it."""
+    aws = {"s3.endpoint": "AWS_ENDPOINT_URL_S3", "s3.region": "AWS_REGION"}
+    return StaticTable.from_metadata(
+        metadata, {key: os.environ[name] for key, name in aws.items() if name in os.environ}
+    )
 
 
 def _rows(home: Path) -> list[dict[str, Any]]:
@@ -126,6 +172,9 @@ def held_locks(home: Path) -> Iterator[str]:
             select objid from pg_locks join pg_database on pg_database.oid = pg_locks.database
             where locktype = 'advisory' and datname = '{name}'"""
         yield from (f"advisory lock {row['objid']}" for row in _ask(uri, held))
+    if GLUE in os.environ:
+        held = aged(f"{lake_of(home).root}/.locks/lake")
+        yield from (each.location for each in held if _is_live(each))
     here = [*(home / "builds").glob("*.lock"), *home.glob("publish.lock")]
     for path in [*here, *(home.parent / "warehouse" / ".locks").rglob("*.lock")]:
         with path.open() as file:

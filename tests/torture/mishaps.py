@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from builds import ENV, HANGS, Build, Builder
+from lakes import moves_at_once
 from proxy import LossyProxy
 
 from icegate.gate.ledger import last_release
@@ -24,6 +25,8 @@ STEPS = (
     *("ledger_staged,moving", "ledger_staged,moved"),
 )
 LOST = ("moved", "ledger_staged,moved")
+# Where tables move one after the other.
+SINGLY = [f"ledger_staged,moving{',moved_one' * number}" for number in (1, 2, 3, 4)]
 ANY_MOMENT = ((0.0, 1.0), (0.6, 1.0))  # shares of a build's time, the last ones more often
 # Until it is known how long builds take.
 FIRST_GUESS_S = {"session": 8.0, "connect": 5.0}
@@ -180,6 +183,8 @@ MISHAPS: dict[str, Callable[[Stage], int | None]] = {
     **{f"kill at {step}": partial(kill_at, step) for step in STEPS},
     **{f"lose the reply at {step}": partial(lose_reply, step) for step in LOST},
     "fail the commit": fail_commit,
+    **{f"kill at {step}": partial(kill_at, step) for step in SINGLY},
+    **{f"lose the reply at {step}": partial(lose_reply, step) for step in SINGLY},
     "lose answers of the server": lose_answers,
     "two builds": two_builds,
     "two processes of one release": two_of_one_name,
@@ -194,6 +199,7 @@ NEEDS_TABLES = ("another writer", "roll back")
 def deck(random: Random) -> Iterator[str]:
     """Yield mishaps without end, each as often as its weight says before any comes again."""
     while True:
-        cards = [name for name in MISHAPS for _ in range(WEIGHTS.get(name, 1))]
+        known = [name for name in MISHAPS if not (moves_at_once() and "moved_one" in name)]
+        cards = [name for name in known for _ in range(WEIGHTS.get(name, 1))]
         random.shuffle(cards)
         yield from cards

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from checks import content_faults, foreign_ids, row_faults, tie_faults
 from gated_shop import FAULTS, SCHEMA, Row, Shop
-from lakes import held_locks, read_pointers
+from lakes import held_locks, read_pointers, read_table
 from mishaps import MISHAPS, Stage, nothing
-from pyiceberg.table import StaticTable
 from watch_pyiceberg import TABLES
 
 from icegate.catalog import list_relations
@@ -58,7 +57,7 @@ def seen(shop: Shop) -> dict[str, list[Row]]:
     """Return the rows of main as of one moment."""
     at = read_pointers(shop.lake.home)
     files = {name: at[f"{SCHEMA}.{name}"] for name in TABLES if f"{SCHEMA}.{name}" in at}
-    found = {name: StaticTable.from_metadata(file) for name, file in files.items()}
+    found = {name: read_table(file) for name, file in files.items()}
     rows = {name: table.scan().to_arrow().to_pylist() for name, table in found.items()}
     return {name: rows.get(name, []) for name in TABLES}
 

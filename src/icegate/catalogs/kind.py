@@ -31,6 +31,14 @@ class Kind(Protocol):
         """Tell whether a table's files stay unless its `gc.enabled` is true."""
 
     @property
+    def has_views(self) -> bool:
+        """Tell whether it has views; without them models that are views become tables."""
+
+    @property
+    def at_once(self) -> bool:
+        """Tell whether readers see all steps of a move in the same moment."""
+
+    @property
     def comes_late(self) -> bool:
         """Tell whether a move may still come through after its answer was lost."""
 

@@ -15,9 +15,10 @@ from urllib.parse import quote, urlencode
 
 from icegate.catalogs.entries import CatalogEntry, Moved, Step
 from icegate.catalogs.http import Refused, ask
+from icegate.catalogs.lease import beside_tables
 from icegate.errors import CatalogError
 from icegate.gate.steps import at_step
-from icegate.locks import FileLock
+from icegate.locks import Lock
 from icegate.storage import shown
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Nessie:
     """A branch of a Nessie server."""
 
     comes_late = True  # a request may be on its way when who sent it gives up
+    has_views = at_once = True
     keeps_files = True  # other branches and tags of the server may have them, too
     publishes = "moves all its tables in one commit of Nessie, views too"
 
@@ -65,10 +67,9 @@ class Nessie:
             return {}
         return {"authentication.type": "BEARER", "authentication.token": self._token}
 
-    def lock(self, name: str) -> FileLock:
-        """Return a lock between all processes that see the warehouse: Nessie itself has none."""
-        folder = self.lake.warehouse / ".locks" / self.lake.catalog / self._ref.replace("/", "__")
-        return FileLock(folder / f"{name}.lock")
+    def lock(self, name: str) -> Lock:
+        """Return a lock between all processes that see the tables: Nessie itself has none."""
+        return beside_tables(self.lake, f"{self._ref.replace('/', '__')}/{name}")
 
     def check(self) -> None:
         """Raise unless the server answers and has the branch."""

@@ -15,15 +15,17 @@ WHAT = "cannot use `catalog_uri:` of the target"
 SHOWN = "there is a password in it, which would be shown"
 
 
-def check_place(kind: str | None, uri: str | None) -> None:
+def check_place(kind: str | None, uri: str | None, bucket: str | None) -> None:
     """Raise ``ConfigError``, which doesn't show the address, where it can't be one of its kind."""
+    if kind == "glue":
+        return _check_glue(uri, bucket)
     form = NESSIE if kind == "nessie" else POSTGRES
     if uri is None:
         if kind is not None:
             raise ConfigError(
                 WHAT, why=f"catalog_type {kind} needs an address", fix=f"write it as {form}"
             )
-        return
+        return None
     fix = f"write it as {form}; docs/targets.md"
     try:
         url = urlsplit(uri)
@@ -34,6 +36,20 @@ def check_place(kind: str | None, uri: str | None) -> None:
         _check_nessie(url, fix)
     else:
         _check_postgres(url, fix)
+    return None
+
+
+def _check_glue(uri: str | None, bucket: str | None) -> None:
+    """Raise ``ConfigError`` unless the tables are where AWS's other tools find them."""
+    if uri is not None:
+        why = "catalog_type glue has none: account and region are those of AWS's own settings"
+        raise ConfigError(WHAT, why=why, fix="leave it out; set AWS_PROFILE or AWS_REGION")
+    if bucket is None:
+        raise ConfigError(
+            "cannot use `warehouse:` of the target",
+            why="catalog_type glue needs tables in S3",
+            fix="write it as `warehouse: s3://bucket/folder`; docs/targets.md",
+        )
 
 
 def _check_nessie(url: SplitResult, fix: str) -> None:

@@ -38,17 +38,20 @@ def probe(session: SparkSession, lake: Lake) -> list[Ability]:
 
     Raises ``CatalogError`` where not even a table can be made.
     """
+    at_once = not lake.has_own_catalog or catalog_of(lake).at_once
+    moves = "several tables move at once" if at_once else "several tables move in turn"
     with _schema(session, lake) as (schema, folders):
         tried = _Probe(session, lake, schema, folders)
         return [
-            tried.of(tried.views, "views can be made and read", "build tables in their place"),
+            tried.of(tried.views, "views can be made and read", _TABLES),
             tried.of(tried.branches, "what is written to a branch is seen there alone", _NO_GATE),
-            tried.of(tried.commits, "several tables move at once, or none of them does", _NO_GATE),
+            tried.of(tried.commits, f"{moves}, or none of them does", _NO_GATE),
             tried.of(tried.rename, "a table can get another name", "a renamed model is built anew"),
             tried.of(tried.purge, "a dropped table's files go with it", _STAY),
         ]
 
 
+_TABLES = "build tables in their place: on Glue dbt's models become such by themselves"
 _NO_GATE = "leave `gate` out of the target, or take another catalog: docs/targets.md"
 _STAY = "whoever runs the catalog deletes them: for Nessie that is its own nessie-gc"
 

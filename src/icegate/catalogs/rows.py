@@ -35,6 +35,7 @@ class Rows(ABC):
     begin: Sequence[str]  # statements of a transaction in which nobody else moves a pointer
     listing: str  # a statement that names the tables
     keeps_files = False
+    has_views = at_once = True
     comes_late = False  # a transaction ends with its connection
     publishes = "moves all its tables in one transaction of the catalog, views too"
 

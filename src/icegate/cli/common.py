@@ -103,7 +103,8 @@ class Opened:
         from icegate.settings import lake_from_target
 
         method = self.keys.get("method", "session")
-        known = not self.keys.get("host") or self.keys.get("catalog_uri")
+        own = self.keys.get("catalog_uri") or self.keys.get("catalog_type")
+        known = own or not self.keys.get("host")
         local = method == "session" or (method in SERVED and known)
         if self.keys.get("type") != "icegate" or not local:
             raise ConfigError(

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from icegate import storage
+from icegate.aws import AT_ONCE
 from icegate.catalog import CatalogEntry, catalog_of, list_relations, read_metadata
 from icegate.catalogs.entries import Moved as Moved
 from icegate.catalogs.entries import Step as Step
 from icegate.errors import CatalogError, StorageError
 from icegate.gate.refs import Metadata, next_metadata
-from icegate.objects import AT_ONCE
 from icegate.settings import Lake
 
 

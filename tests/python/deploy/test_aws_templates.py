@@ -14,6 +14,7 @@ from deploy import templates
 from deploy.templates import NAMES, resources, statements, text, words
 from icegate.cli.main import app
 from icegate.dbt_process import options
+from icegate.gate import ledger, staging
 
 WRITERS_GLUE = [
     "glue:GetDatabase",
@@ -87,7 +88,7 @@ def test_the_key_is_rotated(lake: dict[str, Any]) -> None:
 def test_what_holds_data_outlives_its_stack() -> None:
     kept = ("AWS::KMS::Key", "AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::Glue::Database")
     found = list(resources(*kept))
-    assert len(found) == 12
+    assert len(found) == 14
     for where, resource in found:
         policies = (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy"))
         assert policies == ("Retain", "Retain"), where
@@ -101,6 +102,7 @@ def test_databases_are_the_schemas_of_the_project() -> None:
         for _, resource in resources("AWS::Glue::Database")
     ]
     expected = [{"Ref": "Schema"}, *({"Fn::Sub": f"${{Schema}}_{name}"} for name in schemas)]
+    expected += [ledger.NAMESPACE, staging.NAMESPACE]
     assert sorted(map(text, names)) == sorted(map(text, expected))
 
 

@@ -19,7 +19,7 @@ from icegate.catalog import open_catalog
 from icegate.connect import local_endpoint, thrift_port
 from icegate.dbt_process import DBT
 from icegate.settings import Lake, lake_from_target
-from targets import cluster, nessie_server, postgres_server, s3_server
+from targets import cluster, glue_server, nessie_server, postgres_server, s3_server
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 # Each of them, by the shipped target whose keys it has; with a server the warm one of the home does
@@ -37,6 +37,7 @@ TARGETS = {
     "postgres, s3": "postgres",
     "nessie, s3": "nessie",
     "postgres, connect, s3": "postgres",
+    "glue, s3": "glue",
 }
 ORDERS = """
 {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
@@ -141,14 +142,14 @@ class Machine:
             start_new_session=True,
         )
 
-    def run(self, *command: str, code: int = 0) -> str:
-        process = self.begin(*command)
+    def run(self, *command: str, code: int = 0, **environ: str) -> str:
+        process = self.begin(*command, **environ)
         said, _ = process.communicate(timeout=300)
         assert process.returncode == code, said
         return said
 
-    def dbt(self, *args: str, code: int = 0) -> str:
-        return self.run(*DBT, "--no-use-colors", *args, code=code)
+    def dbt(self, *args: str, code: int = 0, **environ: str) -> str:
+        return self.run(*DBT, "--no-use-colors", *args, code=code, **environ)
 
     def icegate(self, *args: str, code: int = 0) -> str:
         return self.run(*ICEGATE, *args, code=code)
@@ -190,7 +191,12 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             server = started.enter_context(nessie_server.running())
             target |= server.catalog("lake") | {"warehouse": str(folder / "a warehouse")}
             target.pop("catalog_token")
-        if "s3" in name:
+        if name.startswith("glue"):
+            both = started.enter_context(glue_server.running())
+            target |= {"schema": "main", "warehouse": f"s3://{both.objects.bucket}/a warehouse"}
+            environ |= both.environ
+            objects = both.objects
+        elif "s3" in name:
             objects = started.enter_context(s3_server.running())
             target["warehouse"] = f"s3://{objects.bucket}/a warehouse"
             environ |= objects.environ

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import boto3
 from environments import environment
 
-from icegate import objects
+from icegate import aws
 from icegate.server_launch import free_port
 from targets.programs import Program, started
 
@@ -109,5 +109,5 @@ def using(**variables: str) -> Iterator[None]:
 
 
 def _forget() -> None:
-    objects._client.cache_clear()
-    objects._session.cache_clear()
+    aws.client.cache_clear()
+    aws.session.cache_clear()

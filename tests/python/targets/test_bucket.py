@@ -15,7 +15,7 @@ from botocore.stub import Stubber
 from conftest import make_home
 from released import event, ids, locations, make, stored, two_releases
 
-from icegate import objects
+from icegate import aws
 from icegate.catalog import check_catalog, list_relations, read_metadata
 from icegate.duck import open_duckdb, shut_in
 from icegate.environments import create, drop, find
@@ -159,8 +159,8 @@ def test_a_bucket_that_is_not_there(lake: Lake) -> None:
     ],
 )
 def test_what_only_aws_itself_says(lake: Lake, code: str, why: str) -> None:
-    with Stubber(objects._client()) as aws:
-        aws.add_client_error("list_objects_v2", service_error_code=code)
+    with Stubber(aws.client("s3")) as answers:
+        answers.add_client_error("list_objects_v2", service_error_code=code)
         with pytest.raises(CatalogError, match=why):
             check_catalog(lake)
 
@@ -198,8 +198,8 @@ def test_a_warehouse_that_cannot_be_one(tmp_path: Path, said: str) -> None:
 
 def test_without_boto3(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
-    objects._session.cache_clear()
-    objects._client.cache_clear()
+    aws.session.cache_clear()
+    aws.client.cache_clear()
     with pytest.raises(ConfigError, match=r"icegate\[s3\]"):
         check_catalog(lake)
 

@@ -31,8 +31,10 @@ def results(at: Machine) -> dict[str, str]:
 # In this order: each goes on from where the one before left the lake.
 
 
-def test_sql_models_seeds_and_views(at: Machine) -> None:
+def test_sql_models_seeds_and_views(at: Any) -> None:
     assert {results(at)[name] for name in ("landed", "orders", "totals", "recent")} == {"success"}
+    as_tables = "the catalog has no views, so these are built as tables: recent"
+    assert (as_tables in at.first) != catalog_of(at.lake).has_views
     assert at.rows("totals") == [
         {"customer": "C-1001", "amount": 5},
         {"customer": "C-1002", "amount": 7},
@@ -47,6 +49,8 @@ def test_a_release_in_one_step(at: Any) -> None:
     assert "release 1: 6 tables published" in at.first
     (release,) = json.loads(at.icegate("release", "list", "--json"))["releases"]
     assert release["state"] == "published"
+    if not catalog_of(at.lake).at_once:
+        pytest.xfail("its tables move one after the other: `test_journal.py` kills it in between")
 
 
 def test_tests_without_spark(at: Any) -> None:
@@ -131,6 +135,9 @@ def test_forgetting_a_person(at: Machine) -> None:
 def test_doctor_finds_nothing(at: Machine) -> None:
     said = at.icegate("doctor", "--probe")
     assert "0 fail" in said and catalog_of(at.lake).publishes in said
-    tried = ["views can be made", "is seen there alone", "move at once", "get another name"]
+    can = catalog_of(at.lake)
+    tried = ["views can be made"] if can.has_views else ["catalog has no views"]
+    tried += ["move at once"] if can.at_once else ["move in turn, or none"]
+    tried += ["is seen there alone", "get another name"]
     assert [each for each in tried if each not in said] == []
     assert ("a dropped table's files go with it" in said) != catalog_of(at.lake).keeps_files

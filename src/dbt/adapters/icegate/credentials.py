@@ -118,7 +118,7 @@ class IcegateCredentials(SparkCredentials):
     @property
     def knows_lake(self) -> bool:
         """Tell whether the catalog is one that this machine reads, too."""
-        return not self.is_remote or bool(self.catalog_uri)
+        return not self.is_remote or bool(self.catalog_uri or self.catalog_type)
 
     @property
     def has_session(self) -> bool:
@@ -134,8 +134,15 @@ class IcegateCredentials(SparkCredentials):
             return "method", "host", "port", "use_ssl", "schema", "catalog", "ansi"
         if self.is_remote:
             return super()._connection_keys()
-        where = ("catalog", "home", "catalog_uri", "catalog_ref", "warehouse", "master")
-        return "method", "schema", *filter(self.__dict__.get, where), "memory", "cores", "ansi"
+        where = ("catalog", "home", "catalog_type", "catalog_uri", "catalog_ref", "warehouse")
+        return (
+            "method",
+            "schema",
+            *filter(self.__dict__.get, (*where, "master")),
+            "memory",
+            "cores",
+            "ansi",
+        )
 
     @as_dbt_error()
     def lake(self, project_root: Path) -> Lake:

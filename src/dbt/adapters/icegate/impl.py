@@ -32,7 +32,7 @@ from dbt.adapters.icegate.history import History
 from dbt.adapters.icegate.quarantine import Quarantine
 from dbt.adapters.icegate.relation import IcegateRelation
 from dbt.adapters.icegate.tables import Tables
-from dbt.adapters.icegate.task import calling_task, check_nodes
+from dbt.adapters.icegate.task import calling_task, fit_nodes
 from dbt.adapters.icegate.unchanged import Unchanged, is_wanted
 from icegate.catalog import list_namespaces
 from icegate.frames import seed_view
@@ -144,7 +144,7 @@ class IcegateAdapter(SparkAdapter):
         super().clear_transaction()
         calling = calling_task(sys._getframe(1))
         if calling is not None:
-            check_nodes(*calling, self.config.credentials)
+            fit_nodes(*calling, self.config.credentials, self.embedded_lake)
             self._audits.tell(calling[1])
             self._unchanged.at_hooks(*calling)
             self._gate.at_hooks(*calling)

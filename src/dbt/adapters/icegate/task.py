@@ -13,6 +13,8 @@ from dbt_common.events.functions import fire_event
 from dbt_common.events.types import Note
 from dbt_common.exceptions import DbtRuntimeError
 
+from icegate.catalog import catalog_of
+from icegate.settings import Lake
 from icegate.tables.model_checks import no_session
 
 logger = AdapterLogger("Icegate")
@@ -57,17 +59,36 @@ def writes(task: Any) -> bool:
     return not isinstance(task, TestTask)
 
 
-def check_nodes(task: Any, when: str, credentials: Any) -> None:
-    """Raise before anything is written for nodes that a target can't build by SQL alone."""
-    if when != "on-run-start" or credentials.has_session:
+def fit_nodes(task: Any, when: str, credentials: Any, lake: Lake | None) -> None:
+    """Raise before anything is written for nodes that a target can't build by SQL alone.
+
+    Models that are views are built as tables where the catalog has no views.
+    """
+    if when != "on-run-start":
         return
-    nodes = sorted(
+    nodes = list(task._flattened_nodes or ())
+    in_python = sorted(
         node.name
-        for node in task._flattened_nodes or ()
+        for node in nodes
         if node.resource_type == "seed" or getattr(node, "language", "sql") == "python"
     )
-    if nodes:
-        raise DbtRuntimeError(str(no_session(credentials.method, nodes)))
+    if in_python and not credentials.has_session:
+        raise DbtRuntimeError(str(no_session(credentials.method, in_python)))
+    if lake is not None and not catalog_of(lake).has_views:
+        _views_as_tables(nodes, task.manifest)
+
+
+def _views_as_tables(nodes: list[Any], manifest: Any) -> None:
+    views = {
+        id: node
+        for id, node in manifest.nodes.items()
+        if node.resource_type == "model" and node.config.materialized == "view"
+    }
+    for node in views.values():
+        node.config.materialized = "table"
+    if built := [node.name for node in nodes if node.unique_id in views]:
+        named = f"{', '.join(built[:3])}{f' and {len(built) - 3} more' if len(built) > 3 else ''}"
+        logger.info(f"the catalog has no views, so these are built as tables: {named}")
 
 
 def rehearsal(task: Any) -> str:
