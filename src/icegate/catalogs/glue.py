@@ -28,9 +28,10 @@ MISSING, THERE, CHANGED = (
     "AlreadyExistsException",
     "ConcurrentModificationException",
 )
+DENIED = ("AccessDeniedException", "AccessDenied")
 CAUSES: aws.Causes = (
     (
-        ("AccessDeniedException", "AccessDenied"),
+        DENIED,
         "this user may not do that there: {said}",
         "grant glue:GetDatabases, GetTables, GetTable, CreateTable, UpdateTable and DeleteTable on "
         "the lake's databases, as deploy/aws/lake.yml does",
@@ -59,7 +60,7 @@ class Glue(OneByOne):
     keeps_files = False
     has_views = at_once = False
     publishes = (
-        "moves its tables one after the other, as Glue has no step for many: a build that is "
+        "moves its tables each by itself, as Glue has no step for many: a build that is "
         "killed in between is ended by the next, and a release's tag is in all of them at last"
     )
 
@@ -94,16 +95,10 @@ class Glue(OneByOne):
 
     def relations(self, schema: str | None) -> list[CatalogEntry]:
         """Return the tables of all schemas, or of one in any case."""
-        databases = self._databases()
-        asked = [name for name in databases if schema is None or name == schema.lower()]
+        databases = self._databases().items()
+        asked = [each for name, each in databases if schema is None or name == schema.lower()]
         with ThreadPoolExecutor(aws.AT_ONCE) as threads:
-            found = [table for tables in threads.map(self._tables, asked) for table in tables]
-        return [
-            CatalogEntry(table["DatabaseName"], table["Name"], "table", at)
-            for table in found
-            if (at := _pointer(table)) is not None
-            and (databases[table["DatabaseName"]].get("LocationUri") or self._is_own(at))
-        ]
+            return [entry for found in threads.map(self._listed, asked) for entry in found]
 
     def schemas(self) -> set[str]:
         """Return all schemas, those without a table too."""
@@ -210,11 +205,19 @@ class Glue(OneByOne):
     def _is_own(self, location: str) -> bool:
         return location.startswith(f"{self.lake.root}/")
 
-    def _tables(self, schema: str) -> list[Table]:
+    def _listed(self, database: dict[str, Any]) -> list[CatalogEntry]:
+        """Return the tables of a database; one that says no place may be another lake's."""
+        name, is_ours = database["Name"], bool(database.get("LocationUri"))
+        said = [MISSING] if is_ours else [MISSING, *DENIED]
         try:
-            return [*self._paged("get_tables", "TableList", DatabaseName=schema)]
-        except _Said:  # it was dropped meanwhile
+            found = [*self._paged("get_tables", "TableList", *said, DatabaseName=name)]
+        except _Said:  # it was dropped meanwhile, or is none of ours
             return []
+        return [
+            CatalogEntry(name, table["Name"], "table", at)
+            for table in found
+            if (at := _pointer(table)) is not None and (is_ours or self._is_own(at))
+        ]
 
     def _table(self, schema: str, name: str) -> Table | None:
         try:
@@ -224,8 +227,8 @@ class Glue(OneByOne):
             return None
         return found
 
-    def _paged(self, call: str, of: str, **given: str) -> Iterator[dict[str, Any]]:
-        with self._explained(MISSING):
+    def _paged(self, call: str, of: str, *said: str, **given: str) -> Iterator[dict[str, Any]]:
+        with self._explained(*said):
             for page in self._client.get_paginator(call).paginate(**given):
                 yield from page[of]
 

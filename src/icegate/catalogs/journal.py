@@ -1,5 +1,6 @@
 """Moves of many tables in a catalog that moves one at a time: written down first, then taken.
 
+The tables of the last one's schema are moved after all others: they say that a release is whole.
 A move that began is taken to its end, by its own process or by the next one that comes; where
 somebody else changed a table in the middle of it, what was taken is taken back.
 """
@@ -127,10 +128,13 @@ class OneByOne(ABC):
             for step, state in states:
                 if state is State.LOST:
                     raise Moved(step.full_name)
-            for step, state in states:
-                if state is State.AHEAD:
-                    self._take(step)
-                    at_step("moved_one")
+            ahead = [step for step, state in states if state is State.AHEAD]
+            last = [step for step in ahead if step.final_name[0] == kept[-1].final_name[0]]
+            with ThreadPoolExecutor(AT_ONCE) as threads:
+                for _ in threads.map(self._take_one, [s for s in ahead if s not in last]):
+                    pass
+            for step in last:
+                self._take_one(step)
         except Moved as moved:
             log.warning("move=%s back=yes moved=%s", written, moved.table)
             self._back(kept)
@@ -141,6 +145,10 @@ class OneByOne(ABC):
                 with suppress(Moved):
                     self._take(step)
         storage.delete(written)
+
+    def _take_one(self, step: Step) -> None:
+        self._take(step)
+        at_step("moved_one")
 
     def _take(self, step: Step) -> None:
         if step.new_location is None:

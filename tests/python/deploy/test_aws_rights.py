@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +14,14 @@ import pytest
 from botocore.exceptions import ClientError
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.exceptions import NoSuchTableError
+from released import add, ids, make, report, request
+from targets.s3_server import using
 
 from deploy.cloud import ACCOUNT, REGION, Cloud, running
+from icegate.catalog import check_catalog
+from icegate.errors import CatalogError
+from icegate.gate.publish import finish
+from icegate.settings import Lake
 
 pytestmark = [
     pytest.mark.long,
@@ -180,6 +188,48 @@ def test_what_iceberg_does_to_a_table_needs_no_other_right(people: People, tmp_p
     catalog.drop_table(name)
     with pytest.raises(NoSuchTableError):
         catalog.load_table(name)
+
+
+def test_a_release_needs_no_other_right(people: People, tmp_path: Path) -> None:
+    """The gate and its locks, as a job, with all files in the lake's bucket."""
+    places = {"home": tmp_path / "home", "warehouse": tmp_path, "bucket": f"s3://{LAKE}/tables"}
+    lake = Lake.model_validate({**places, "catalog_type": "glue"})
+    tables = (f"{SILVER}.gated_orders", f"{GOLD}.gated_totals")
+    with as_user(people.job, tmp_path):
+        check_catalog(lake)
+        make(lake, *tables)
+        for table in tables:
+            add(lake, table, 1)
+            add(lake, table, 2, build="aaaaaaaa")
+        outcome = finish(lake, report(dict.fromkeys(tables, "pass")), request("aaaaaaaa"))
+        assert sorted(outcome.published) == sorted(tables)
+        assert [ids(lake, table, "release_1") for table in tables] == [[1, 2], [1, 2]]
+        with pytest.raises(CatalogError, match="may not do that there") as error:
+            make(lake, "finance_2.a")
+        assert "deploy/aws/lake.yml" in error.value.fix
+    with as_user(people.reader, tmp_path), pytest.raises(CatalogError, match="may not do that"):
+        add(lake, tables[1], 3)
+
+
+@contextmanager
+def as_user(cloud: Cloud, folder: Path) -> Iterator[None]:
+    """Have AWS's own variables lead there, as that user; the server's certificate is its own."""
+    certificate = folder / "certificate.pem"
+    port = int(cloud.url.rpartition(":")[2])
+    certificate.write_text(ssl.get_server_certificate(("127.0.0.1", port)))
+    key = cloud.session.get_credentials()
+    with using(
+        AWS_ENDPOINT_URL_S3=cloud.url,
+        AWS_ENDPOINT_URL_GLUE=cloud.url,
+        AWS_ACCESS_KEY_ID=key.access_key,
+        AWS_SECRET_ACCESS_KEY=key.secret_key,
+        AWS_REGION=REGION,
+        AWS_DEFAULT_REGION=REGION,
+        AWS_CA_BUNDLE=str(certificate),
+        NO_PROXY="127.0.0.1",
+        no_proxy="127.0.0.1",
+    ):
+        yield
 
 
 def test_files_are_encrypted_by_the_key_or_refused(people: People) -> None:

@@ -189,6 +189,33 @@ def test_someone_comes_in_the_middle(kind: OneByOne, monkeypatch: pytest.MonkeyP
     assert at(kind)["a"] == before["a"] and ids(kind.lake, "s.b") == [7] and left(kind) == []
 
 
+@pytest.mark.parametrize("met", [False, True])
+def test_what_says_that_all_have_moved_moves_last(
+    kind: OneByOne, monkeypatch: pytest.MonkeyPatch, met: bool
+) -> None:
+    make(kind.lake, "ledger.one", "ledger.two")
+    ledger = [stored(kind.lake, f"ledger.{name}") for name in ("one", "two")]
+    last = [table.write(table.metadata) for table in ledger]
+    steps, take, taken = next_of(kind.lake, "a", "b", "c"), type(kind)._take, list[str]()
+
+    def noted(self: OneByOne, step: Step) -> None:
+        if met and step.name == "c":
+            raise Moved("s.c")
+        take(self, step)
+        taken.append(step.full_name)
+
+    monkeypatch.setattr(type(kind), "_take", noted)
+    if met:
+        with pytest.raises(Moved, match=r"s\.c"):
+            kind.move([*steps, *last])
+        assert "ledger.one" not in taken
+        now = kind.pointer("ledger", "one")
+        assert now == ledger[0].entry.metadata_location and left(kind) == []
+    else:
+        kind.move([*steps, *last])
+        assert {*taken[:3]} == {"s.a", "s.b", "s.c"} and taken[3:] == ["ledger.one", "ledger.two"]
+
+
 @pytest.mark.parametrize("step", ["moving", "moved_one", "moved_one,moved_one"])
 @pytest.mark.parametrize("met", [False, True])
 def test_names_that_change_and_tables_that_go(
