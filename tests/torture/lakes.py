@@ -84,6 +84,14 @@ def moves_at_once() -> bool:
     return GLUE not in os.environ
 
 
+def is_moving(home: Path) -> bool:
+    """Tell whether tables of a release are on their way, where each moves by itself."""
+    if moves_at_once():
+        return False
+    folder = f"{_name(home)}/.moves/"
+    return bool(boto3.client("s3").list_objects_v2(Bucket="lake", Prefix=folder)["KeyCount"])
+
+
 def make_catalog(home: Path) -> None:
     """Make the database or the branch of a lake, or forget the tables of another one."""
     if uri := database_of(home):
