@@ -95,6 +95,12 @@ CAUSES = (
         "make it a table: `materialized: table`",
     ),
     Cause(
+        r"Cannot override ref, already set snapshot|Cannot set neither snapshot-id, as-of",
+        "this Iceberg reads no earlier version of a table while a build writes to branches",
+        "take Iceberg 1.12, which does; or leave `gate` out of the target. Models that are a "
+        "history, and `as_of()`, need that",
+    ),
+    Cause(
         r"Creating a view is not supported by catalog|does not support views",
         "the target's catalog has no views",
         "build a table in its place; docs/targets.md says which catalogs have them",

@@ -23,6 +23,7 @@ from icegate.java import find_java, leave_submitted
 from icegate.locks import alone
 from icegate.settings import Lake
 from icegate.spark_conf import catalog_conf, database_conf, found_jars, session_conf, start_conf
+from icegate.submitted import open_submitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ def start_early(lake: Lake) -> None:
 
     Only what no catalog is needed for; what fails here fails again, and is told, at first use.
     """
-    if lake.home.is_dir() and found_jars(lake) and not _sessions:
+    if lake.home.is_dir() and (found_jars(lake) or lake.is_submitted) and not _sessions:
         threading.Thread(target=_start_early, args=(lake,), daemon=True).start()
 
 
@@ -99,7 +100,8 @@ def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
         check_catalog(lake)
     if endpoint is None:
         session = _open_embedded(lake)
-        await_worker(lake, session)
+        if not lake.is_submitted:  # a service that makes workers as they are needed takes its time
+            await_worker(lake, session)
         first_use(lake, session)
     else:
         from icegate.connect import open_connect
@@ -154,6 +156,8 @@ def stop_session() -> None:
 def _launch(lake: Lake) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    if lake.is_submitted:
+        return open_submitted(lake)
     leave_submitted()
     java = find_java(shims=lake.home)
     os.environ["JAVA_HOME"] = str(java.home)

@@ -54,7 +54,8 @@ class Lake(BaseModel):
     catalog_token: SecretStr | None = None
     catalog_ref: str = Field(default="main", pattern=r"^[A-Za-z][A-Za-z0-9._/-]*$")
     # A cluster for the work; without it Spark works in the driver, on `cores` of this machine.
-    master: str | None = Field(default=None, pattern=r"^(spark://.+|yarn|k8s://.+)$")
+    # `submitted` is the Spark that spark-submit started, wherever that works.
+    master: str | None = Field(default=None, pattern=r"^(spark://.+|yarn|k8s://.+|submitted)$")
     memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mMgG]$")
     cores: int = Field(default=0, ge=0)
     ansi: bool = False
@@ -79,6 +80,11 @@ class Lake(BaseModel):
         return self.catalog_uri is not None or self.catalog_type is not None
 
     @property
+    def is_submitted(self) -> bool:
+        """Tell whether spark-submit started its Spark, with jars and memory of its own."""
+        return self.master == "submitted"
+
+    @property
     def catalog_db(self) -> Path:
         """The SQLite file that Iceberg's JDBC catalog and PyIceberg's SqlCatalog share."""
         return self.home / "catalog.db"
@@ -91,6 +97,13 @@ class Lake(BaseModel):
             name == "spark.sql.defaultCatalog"
             or (name.startswith(own) and not name.startswith(f"{own}.table-"))
             for name in self.spark_conf
+        )
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Tell whether rows that a merge reads twice are in a folder: spark-submit may say none."""
+        return self.master is not None and (
+            not self.is_submitted or "spark.checkpoint.dir" in self.spark_conf
         )
 
     @property

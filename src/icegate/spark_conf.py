@@ -14,6 +14,16 @@ from icegate.settings import Lake, jars_of
 CLASS_PATH = "spark.driver.extraClassPath"
 LOCAL_FILES = "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
 
+# What a Spark takes at its start, and never later.
+_SQL_CONF = {
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    # How each statement is told to the user interface, which isn't there.
+    "spark.sql.ui.explainMode": "simple",
+    # Statements of one run, so that the next run of a warm server needn't compile them again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+}
+
 
 def found_jars(lake: Lake) -> list[Path]:
     """Return the resolved jars of ``lake``, or nothing when one of them is missing."""
@@ -25,8 +35,9 @@ def found_jars(lake: Lake) -> list[Path]:
 
 
 def start_conf(lake: Lake) -> dict[str, str]:
-    """Return all that a new Spark is started with."""
-    return {**_launch_conf(lake), **catalog_conf(lake), **session_conf(lake), **_class_path(lake)}
+    """Return all that a new Spark is started with; jars and memory are spark-submit's own."""
+    own = {} if lake.is_submitted else {**_launch_conf(lake), **_class_path(lake)}
+    return {**own, **_SQL_CONF, **catalog_conf(lake), **session_conf(lake)}
 
 
 def _class_path(lake: Lake) -> dict[str, str]:
@@ -59,12 +70,6 @@ def _launch_conf(lake: Lake) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         **of_master(lake),
         "spark.sql.warehouse.dir": (lake.home / "spark-warehouse").as_uri(),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        # How each statement is told to the user interface, which isn't there.
-        "spark.sql.ui.explainMode": "simple",
-        # Statements of one run, so that the next run of a warm server needn't compile them again.
-        "spark.sql.codegen.cache.maxEntries": "1000",
     }
 
 

@@ -11,7 +11,7 @@ from maven import CACHE
 from icegate.locks import FileLock, alone
 
 
-def environment(name: str, requirements: str) -> Path:
+def environment(name: str, requirements: str, *options: str) -> Path:
     """Return the folder of an environment, which is installed once for each list of packages.
 
     Raises ``CalledProcessError`` with what the installer says.
@@ -25,7 +25,7 @@ def environment(name: str, requirements: str) -> Path:
             subprocess.run(made, check=True)
             packages = [*uv, "pip", "install", "--quiet", "--python", venv / "bin" / "python"]
             subprocess.run(
-                [*packages, "-r", "-"],
+                [*packages, *options, "-r", "-"],
                 input=requirements,
                 check=True,
                 capture_output=True,

@@ -107,7 +107,8 @@ class Batches:
             rows = session.sql(with_key(session, sql))
             lake = self.adapter.embedded_lake
             # What a worker holds is lost with it.
-            held = rows.checkpoint() if lake and lake.master else rows.localCheckpoint()
+            is_kept = lake is not None and lake.keeps_checkpoints
+            held = rows.checkpoint() if is_kept else rows.localCheckpoint()
             held.createOrReplaceTempView(view)
 
     def write(self, sql: str, batch: Any, model: dict[str, Any]) -> Any:
