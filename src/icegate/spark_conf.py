@@ -36,8 +36,10 @@ def found_jars(lake: Lake) -> list[Path]:
 
 def start_conf(lake: Lake) -> dict[str, str]:
     """Return all that a new Spark is started with; jars and memory are spark-submit's own."""
-    own = {} if lake.is_submitted else {**_launch_conf(lake), **_class_path(lake)}
-    return {**own, **_SQL_CONF, **catalog_conf(lake), **session_conf(lake)}
+    conf = {**_SQL_CONF, **catalog_conf(lake), **session_conf(lake)}
+    if lake.is_submitted:
+        return conf
+    return {**_launch_conf(lake), **conf, **_class_path(lake)}
 
 
 def _class_path(lake: Lake) -> dict[str, str]:
