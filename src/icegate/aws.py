@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -89,25 +89,32 @@ def region() -> str:
     return str(client("s3").meta.region_name)
 
 
-def code_of(error: Any) -> str:
-    """Return the code of what a service says no with."""
-    return str(error.response.get("Error", {}).get("Code"))
-
-
 @contextmanager
-def explained(what: str, kind: type[IcegateError], service: str, causes: Causes) -> Iterator[None]:
-    """Raise what a service says, or that it says nothing, as an error of ``kind``."""
+def explained(
+    what: str,
+    kind: type[IcegateError],
+    service: str,
+    causes: Causes,
+    known: Mapping[str, Exception],
+) -> Iterator[None]:
+    """Raise what a service says, or that it says nothing, as an error of ``kind``.
+
+    What is ``known``, by its code, is raised as that: who asks has an answer to it.
+    """
     session()  # without boto3 it says so
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
     try:
         yield
     except ClientError as error:
-        code = code_of(error)
-        known = ((why, fix) for codes, why, fix in (*LOGIN, *causes) if code in codes)
+        said = error.response["Error"]
+        code = str(said.get("Code"))
+        if code in known:
+            raise known[code] from error
+        found = ((why, fix) for codes, why, fix in (*LOGIN, *causes) if code in codes)
         unknown = "{service} says {code}: {said}", "see to that, and run it again"
-        why, fix = next(known, unknown)
-        told = {"service": service, "code": code, "said": error.response["Error"].get("Message")}
+        why, fix = next(found, unknown)
+        told = {"service": service, "code": code, "said": said.get("Message")}
         raise kind(what, why=why.format(**told), fix=fix) from error
     except NoCredentialsError as error:
         raise kind(

@@ -59,7 +59,7 @@ def await_worker(lake: Lake, session: SparkSession) -> None:
 
     A master that is away, or whose cores are taken, would have the first model wait for ever.
     """
-    if lake.master is None:
+    if lake.master is None or lake.is_submitted:  # a service makes workers as they are needed
         return
     failed: list[Exception] = []
 

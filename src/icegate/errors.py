@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class IcegateError(Exception):
@@ -69,6 +69,12 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
     """Return the question after the known name that is nearest, or ``otherwise``."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def some_of(names: Sequence[str], most: int = 3) -> str:
+    """Return the first of many names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 class GateError(IcegateError):

@@ -76,7 +76,7 @@ def write_over(location: str, data: bytes, tag: str | None) -> str:
         with _explained(location):
             return str(_client().put_object(Bucket=bucket, Key=key, Body=data, **where)["ETag"])
     except FileExistsError:
-        with _explained(location):
+        with suppress(FileNotFoundError), _explained(location):  # who was first may be done by now
             there = _client().get_object(Bucket=bucket, Key=key)
             if there["Body"].read() == data:  # the answer was lost, and it was sent again
                 return str(there["ETag"])
@@ -164,14 +164,8 @@ def _parts(location: str) -> tuple[str, str]:
 @contextmanager
 def _explained(location: str) -> Iterator[None]:
     what = f"cannot use {location.partition('://')[0]}://{_parts(location)[0]}"
-    with aws.explained(what, StorageError, "S3", CAUSES):
-        from botocore.exceptions import ClientError
-
-        try:
-            yield
-        except ClientError as error:
-            if aws.code_of(error) in GONE:
-                raise FileNotFoundError(f"{location} isn't there") from error
-            if aws.code_of(error) in TAKEN:
-                raise FileExistsError(f"{location} is another one's") from error
-            raise
+    gone, taken = f"{location} isn't there", f"{location} is another one's"
+    known: dict[str, Exception] = dict.fromkeys(GONE, FileNotFoundError(gone))
+    known |= dict.fromkeys(TAKEN, FileExistsError(taken))
+    with aws.explained(what, StorageError, "S3", CAUSES, known):
+        yield

@@ -100,8 +100,7 @@ def _open(lake: Lake, endpoint: Endpoint | None) -> SparkSession:
         check_catalog(lake)
     if endpoint is None:
         session = _open_embedded(lake)
-        if not lake.is_submitted:  # a service that makes workers as they are needed takes its time
-            await_worker(lake, session)
+        await_worker(lake, session)
         first_use(lake, session)
     else:
         from icegate.connect import open_connect

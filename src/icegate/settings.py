@@ -47,7 +47,7 @@ class Lake(BaseModel):
     warehouse: Path
     # `s3://bucket/folder`: the tables are there, and not in `warehouse`.
     bucket: str | None = Field(default=None, pattern=r"^s3://[a-z0-9][a-z0-9.-]+[a-z0-9](/.+)?$")
-    # The catalog of a team; without an address it's a file in `home`.
+    # The catalog of a team; without any of these it's a file in `home`.
     catalog_type: Literal["postgres", "nessie", "glue"] | None = None
     catalog_uri: str | None = None
     catalog_password: SecretStr | None = None

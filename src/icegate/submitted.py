@@ -36,12 +36,10 @@ def open_submitted(lake: Lake) -> SparkSession:
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
-        _check(session)
-    except IcegateError:
-        raise
     except Exception as error:
         fix = "correct the options of spark-submit; what Spark itself said is above"
         raise IcegateError(WHAT, why=explain(error).splitlines()[0], fix=fix) from error
+    _check(session)
     return session
 
 

@@ -13,6 +13,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -89,7 +90,7 @@ def is_moving(home: Path) -> bool:
     if moves_at_once():
         return False
     folder = f"{_name(home)}/.moves/"
-    return bool(boto3.client("s3").list_objects_v2(Bucket="lake", Prefix=folder)["KeyCount"])
+    return bool(_aws("s3").list_objects_v2(Bucket="lake", Prefix=folder)["KeyCount"])
 
 
 def make_catalog(home: Path) -> None:
@@ -102,9 +103,9 @@ def make_catalog(home: Path) -> None:
         port = int(os.environ[NESSIE].rpartition(":")[2].partition("/")[0])
         NessieServer(home, port).catalog(_name(home))
     elif GLUE in os.environ:
-        glue = boto3.client("glue")
-        for database in glue.get_databases()["DatabaseList"]:
-            glue.delete_database(Name=database["Name"])
+        from targets.glue_server import forget_tables
+
+        forget_tables()
 
 
 def read_pointers(home: Path) -> dict[str, str]:
@@ -137,13 +138,19 @@ def _nessie_pointers(home: Path) -> dict[str, str]:
 
 
 def _glue_pointers() -> dict[str, str]:
-    glue = boto3.client("glue")
+    glue = _aws("glue")
     return {
         f"{table['DatabaseName']}.{table['Name']}": table["Parameters"]["metadata_location"]
         for database in glue.get_databases()["DatabaseList"]
         for page in glue.get_paginator("get_tables").paginate(DatabaseName=database["Name"])
         for table in page["TableList"]
     }
+
+
+@cache
+def _aws(service: str) -> Any:
+    """Return a client, which is made once: readers ask many times a second."""
+    return boto3.client(service)
 
 
 def read_table(metadata: str) -> StaticTable:

@@ -235,15 +235,9 @@ class Glue(OneByOne):
     @contextmanager
     def _explained(self, *said: str) -> Iterator[None]:
         """Raise what Glue says as ``CatalogError``, and as ``_Said`` what is among these codes."""
-        with aws.explained(f"cannot use the catalog {self}", CatalogError, "Glue", CAUSES):
-            from botocore.exceptions import ClientError
-
-            try:
-                yield
-            except ClientError as error:
-                if aws.code_of(error) in said:
-                    raise _Said(str(error)) from error
-                raise
+        what, known = f"cannot use the catalog {self}", dict.fromkeys(said, _Said())
+        with aws.explained(what, CatalogError, "Glue", CAUSES, known):
+            yield
 
 
 class _Said(Exception):

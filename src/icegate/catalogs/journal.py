@@ -72,10 +72,10 @@ class OneByOne(ABC):
             return at_step("moved")
         with alone(self.lock("moves"), MOVE):
             self._settle()
-            self._check(steps)
+            states = self._check(steps)
             written = self._write(steps)
             at_step("moving")
-            self._go(written, steps)
+            self._go(written, steps, states)
         return at_step("moved")
 
     def took(self, steps: Sequence[Step]) -> bool:
@@ -113,22 +113,24 @@ class OneByOne(ABC):
                 ]
                 log.warning("move=%s left=yes steps=%d", location, len(steps))
                 with suppress(Moved):
-                    self._go(location, steps)
+                    self._go(location, steps, self._states(steps))
 
-    def _check(self, steps: Sequence[Step]) -> None:
-        for step, state in zip(steps, self._states(steps), strict=True):
+    def _check(self, steps: Sequence[Step]) -> list[State]:
+        states = self._states(steps)
+        for step, state in zip(steps, states, strict=True):
             if state is not State.AHEAD:
                 raise Moved(step.full_name)
+        return states
 
-    def _go(self, written: str, steps: Sequence[Step]) -> None:
+    def _go(self, written: str, steps: Sequence[Step], states: Sequence[State]) -> None:
         """Take what isn't taken; where something can't be any more, take all of it back."""
         kept = [step for step in steps if step.new_location]
-        states = [*zip(kept, self._states(kept), strict=True)]
+        known = [(s, state) for s, state in zip(steps, states, strict=True) if s.new_location]
         try:
-            for step, state in states:
+            for step, state in known:
                 if state is State.LOST:
                     raise Moved(step.full_name)
-            ahead = [step for step, state in states if state is State.AHEAD]
+            ahead = [step for step, state in known if state is State.AHEAD]
             last = [step for step in ahead if step.final_name[0] == kept[-1].final_name[0]]
             with ThreadPoolExecutor(AT_ONCE) as threads:
                 for _ in threads.map(self._take_one, [s for s in ahead if s not in last]):

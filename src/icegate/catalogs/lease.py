@@ -63,18 +63,13 @@ class LeaseLock:
         object of one name, of which there can't be two.
         """
         own = f"{self.folder}/{uuid.uuid4().hex if shared else ALONE}"
-        self._clear(own)
         try:
             lease = Lease(own)
-        except FileExistsError:
-            return None
+        except FileExistsError:  # if its process has ended, there's room by now
+            return None if own in self._live() else self._tried(shared)
         try:
-            others = [
-                each
-                for each in objects.aged(self.folder)
-                if each.location != own and not (shared and not each.location.endswith(ALONE))
-            ]
-            if not any(map(_is_live, others)):
+            others = self._live() - {own}
+            if not any(each.endswith(ALONE) or not shared for each in others):
                 return lease
         except BaseException:
             lease.close()
@@ -82,11 +77,15 @@ class LeaseLock:
         lease.close()
         return None
 
-    def _clear(self, own: str) -> None:
-        """Delete what a process left that has ended: the object that we want, or any old one."""
+    def _live(self) -> set[str]:
+        """Return the objects whose process may still run, and delete what others left."""
+        live = set()
         for each in objects.aged(self.folder):
-            if each.age_s > LEASE_S or (each.location == own and not _is_live(each)):
+            if _is_live(each):
+                live.add(each.location)
+            else:
                 objects.delete(each.location, each.tag)
+        return live
 
 
 def beside_tables(lake: Lake, name: str) -> Lock:

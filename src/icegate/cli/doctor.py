@@ -13,7 +13,7 @@ import typer
 from rich.filesize import decimal
 
 from icegate.cli.common import Line, Opened, Shown, on_lake
-from icegate.errors import CatalogError, IcegateError
+from icegate.errors import CatalogError, IcegateError, some_of
 from icegate.explain import explain
 
 PYTHONS = ((3, 10), (3, 13))
@@ -234,9 +234,8 @@ def _format(at: Opened) -> Found:
         return "ok", "not looked at, since the catalog can't be read"
     if not new:
         return "ok", "no table is of Iceberg's format 3, which not all readers know"
-    named = f"{', '.join(new[:3])}{f' and {len(new) - 3} more' if len(new) > 3 else ''}"
     fix = "for such a reader take `format-version: 2`, drop the table once and build it again"
-    return "warn", f"{named}: of format 3. {NO_FORMAT_3}", fix
+    return "warn", f"{some_of(new)}: of format 3. {NO_FORMAT_3}", fix
 
 
 def _disk(at: Opened) -> Found:

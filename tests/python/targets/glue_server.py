@@ -13,6 +13,12 @@ from icegate.aws import client
 from targets import s3_server
 
 
+def forget_tables() -> None:
+    """Drop all databases of the account, with their tables."""
+    for database in client("glue").get_databases()["DatabaseList"]:
+        client("glue").delete_database(Name=database["Name"])
+
+
 class GlueServer:
     """Both servers; the account has one lake at a time."""
 
@@ -30,8 +36,7 @@ class GlueServer:
 
     def catalog(self, folder: str) -> dict[str, str]:
         """Forget all tables, and return what a lake has to know of the catalog."""
-        for database in self.client.get_databases()["DatabaseList"]:
-            self.client.delete_database(Name=database["Name"])
+        forget_tables()
         return {"catalog_type": "glue", "bucket": f"s3://{self.objects.bucket}/{folder}"}
 
 

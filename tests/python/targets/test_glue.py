@@ -21,7 +21,7 @@ from icegate.catalogs.glue import Glue, _columns
 from icegate.errors import CatalogError, ConfigError
 from icegate.gate import ledger
 from icegate.gate.steps import FAIL_AT, KILL_AT
-from icegate.gate.store import make_namespace
+from icegate.gate.store import Moved, make_namespace
 from icegate.settings import Lake, lake_from_target
 from targets.glue_server import GlueServer, running
 from targets.machine import ROWS, Machine, machine
@@ -70,7 +70,7 @@ def test_tables_of_another_kind_and_of_others_are_not_the_lakes(
     server.client.create_database(DatabaseInput=other)
     assert [entry.full_name for entry in list_relations(lake)] == ["s.a"]
     assert list_namespaces(lake) == ["default", "s"]
-    with pytest.raises(Exception, match="s.hive"):
+    with pytest.raises(Moved, match=r"s\.hive"):
         Glue(lake).put("s", "hive", None, "s3://x", stored(lake, "s.a").metadata)
 
 
@@ -182,7 +182,7 @@ def test_spark_and_light_writers_lose_no_commit(lake: Lake) -> None:
         (
             "AccessDeniedException",
             "may not do that there: no, not you",
-            "glue:UpdateTable|lake.yml",
+            "UpdateTable and DeleteTable on the lake's databases",
         ),
         ("ThrottlingException", "limit is reached", "wait"),
         ("InternalServiceException", "Glue says InternalServiceException", "run it again"),

@@ -63,7 +63,7 @@ def test_one_alone_or_many_together(lock: LeaseLock) -> None:
 
 
 def test_never_two_at_a_time(lock: LeaseLock) -> None:
-    inside, most, rounds = [0], [0], 5
+    inside, most, done, rounds = [0], [0], [0], 5
 
     def work() -> None:
         for _ in range(rounds):
@@ -72,6 +72,7 @@ def test_never_two_at_a_time(lock: LeaseLock) -> None:
             most[0] = max(most[0], inside[0])
             time.sleep(0.02)
             inside[0] -= 1
+            done[0] += 1
             held.close()
 
     workers = [threading.Thread(target=work) for _ in range(4)]
@@ -79,7 +80,7 @@ def test_never_two_at_a_time(lock: LeaseLock) -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    assert most == [1] and objects.aged(lock.folder) == []
+    assert most == [1] and done == [4 * rounds] and objects.aged(lock.folder) == []
 
 
 def test_who_is_killed_on_this_machine_holds_nothing(lock: LeaseLock) -> None:

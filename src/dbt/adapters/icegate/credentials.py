@@ -134,15 +134,11 @@ class IcegateCredentials(SparkCredentials):
             return "method", "host", "port", "use_ssl", "schema", "catalog", "ansi"
         if self.is_remote:
             return super()._connection_keys()
-        where = ("catalog", "home", "catalog_type", "catalog_uri", "catalog_ref", "warehouse")
-        return (
-            "method",
-            "schema",
-            *filter(self.__dict__.get, (*where, "master")),
-            "memory",
-            "cores",
-            "ansi",
+        where = (
+            *("catalog", "home", "catalog_type", "catalog_uri", "catalog_ref"),
+            *("warehouse", "master"),
         )
+        return "method", "schema", *filter(self.__dict__.get, where), "memory", "cores", "ansi"
 
     @as_dbt_error()
     def lake(self, project_root: Path) -> Lake:

@@ -14,6 +14,7 @@ from dbt_common.events.types import Note
 from dbt_common.exceptions import DbtRuntimeError
 
 from icegate.catalog import catalog_of
+from icegate.errors import some_of
 from icegate.settings import Lake
 from icegate.tables.model_checks import no_session
 
@@ -87,8 +88,7 @@ def _views_as_tables(nodes: list[Any], manifest: Any) -> None:
     for node in views.values():
         node.config.materialized = "table"
     if built := [node.name for node in nodes if node.unique_id in views]:
-        named = f"{', '.join(built[:3])}{f' and {len(built) - 3} more' if len(built) > 3 else ''}"
-        logger.info(f"the catalog has no views, so these are built as tables: {named}")
+        logger.info(f"the catalog has no views, so these are built as tables: {some_of(built)}")
 
 
 def rehearsal(task: Any) -> str:
