@@ -15,12 +15,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shop import Ran, make_project, run_icegate
 
 from icegate import processes
 from icegate.server import APP, HOST, find_server
+from icegate.server_app import OPERATION, cancel_left
 from icegate.settings import lake_from_target, load_target
 
 JARS = Path(__file__).parents[3] / ".icegate" / "ivy"
@@ -210,3 +212,23 @@ def test_a_start_after_a_crash(served: tuple[Path, list[Ran]]) -> None:
     assert "stopped" in run_icegate(folder, "server", "stop").out
     assert processes.start_of(pid, APP.name) is None
     assert not (folder / ".icegate" / "server.json").exists()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_job_whose_statement_has_ended_is_cancelled(spark: Any, streams: bool) -> None:
+    """As adaptive execution submits one after Spark cancelled the statement's own."""
+    context = spark.sparkContext
+    jobs, tag = context._jsc.sc(), f"{OPERATION}User_me_Session_1_Operation_2"
+
+    def count() -> int:
+        if streams:
+            context.setJobGroup("a run of a stream", "begun by the statement")
+        context.addJobTag(tag)
+        return spark.range(40).rdd.map(lambda _: time.sleep(0.25)).count()
+
+    with ThreadPoolExecutor(1) as pool:
+        counted = pool.submit(count)
+        while not jobs.statusTracker().getActiveJobIds():
+            time.sleep(0.1)
+        cancel_left(context._jvm, jobs)
+        assert bool(counted.exception()) is not streams

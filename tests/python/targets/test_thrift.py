@@ -26,7 +26,9 @@ from targets.machine import ROWS, Machine, machine
 
 pytestmark = pytest.mark.long
 
-ENDLESS = "select count(*) from range(100000000) a cross join range(1000000) b where a.id < b.id"
+ENDLESS = (
+    "select count(*) from range(100000000000) a cross join range(1000) b where a.id % 1000 < b.id"
+)
 
 
 @pytest.fixture(scope="module")
