@@ -68,10 +68,10 @@ class Work:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Hold while a statement or a Python model runs; none begins after a cancel."""
-        if self.cancelled.is_set():
-            raise DbtRuntimeError("cancelled before it began")
-        self._running += 1
+        self._running += 1  # before the look: of two threads one sees what the other did
         try:
+            if self.cancelled.is_set():
+                raise DbtRuntimeError("cancelled before it began")
             yield
         except KeyboardInterrupt:  # in dbt's main thread, whose own work dbt doesn't cancel
             self._cancel()
