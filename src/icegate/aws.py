@@ -123,8 +123,9 @@ def explained(
             fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or take a role",
         ) from error
     except BotoCoreError as error:
+        variable = service.upper().replace(" ", "_")
         raise kind(
             what,
             why=f"no answer from it: {error}",
-            fix=f"see that it's reached from here; or correct AWS_ENDPOINT_URL_{service.upper()}",
+            fix=f"see that it's reached from here; or correct AWS_ENDPOINT_URL_{variable}",
         ) from error

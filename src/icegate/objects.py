@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from icegate import aws
@@ -63,6 +64,20 @@ def write(location: str, data: bytes) -> None:
     bucket, key = _parts(location)
     with _explained(location):
         _client().put_object(Bucket=bucket, Key=key, Body=data)
+
+
+def upload(path: Path, location: str) -> None:
+    """Write a file of any size as an object."""
+    bucket, key = _parts(location)
+    with _explained(location):
+        _client().upload_file(str(path), bucket, key)
+
+
+def copy(location: str, to: str) -> None:
+    """Copy an object, which needn't come here for it."""
+    (source, key), (bucket, to_key) = _parts(location), _parts(to)
+    with _explained(to):
+        _client().copy({"Bucket": source, "Key": key}, bucket, to_key)
 
 
 def write_over(location: str, data: bytes, tag: str | None) -> str:

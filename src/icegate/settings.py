@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from importlib.metadata import version
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -175,8 +176,15 @@ def engine_of(lake: Lake, packages: Iterable[str]) -> str:
     """Return what decides how a lake's queries are run: versions, jars, settings."""
     # dbt has it among these already, as the target says it.
     conf = {"spark.sql.ansi.enabled": str(lake.ansi).lower(), **lake.spark_conf}
-    versions = {name: version(name) for name in packages}
+    versions = {name: _version_of(name) for name in packages}
     return json.dumps([conf, versions, jars_of(lake)], sort_keys=True)
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a job's pyspark is files of its Spark, without metadata
+        return str(import_module(package).__version__)
 
 
 def load_target(
@@ -188,7 +196,7 @@ def load_target(
     """
     project = _read_yaml(project_dir / "dbt_project.yml", "a dbt project")
     name = str(project.get("profile", ""))
-    path = _find_profiles(project_dir, profiles_dir)
+    path = find_profiles(project_dir, profiles_dir)
     profiles = _read_yaml(path, "profiles")
     if name not in profiles:
         known = ", ".join(key for key in profiles if key != "config")
@@ -211,7 +219,8 @@ def load_target(
     return wanted, {key: _render(value, typed=key not in SECRETS) for key, value in keys}
 
 
-def _find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:
+def find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:
+    """Return where the profiles are that dbt would take; raises ``ConfigError`` without any."""
     chosen = profiles_dir or os.environ.get("DBT_PROFILES_DIR")
     folders = [Path(chosen)] if chosen else [project_dir, Path.home() / ".dbt"]
     path = next((f / "profiles.yml" for f in folders if (f / "profiles.yml").is_file()), None)

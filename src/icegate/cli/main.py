@@ -28,6 +28,7 @@ from icegate.cli.server import server
 from icegate.cli.show import show
 from icegate.cli.sql import sql
 from icegate.cli.stream import stream
+from icegate.cli.submit import submit
 from icegate.cli.tables import tables
 from icegate.cli.wait import wait
 from icegate.errors import IcegateError
@@ -61,7 +62,7 @@ def _icegate(
 
 
 VIEWS = (tables, show, history, refs, health, sql, audit, status, plan, diff, report, look, notify)
-for command in (init, doctor, *VIEWS, maintain, erase, eject, wait):
+for command in (init, doctor, *VIEWS, maintain, erase, eject, wait, submit):
     app.command()(command)
 app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(build)
 app.add_typer(release)

@@ -63,7 +63,7 @@ def submitted(
             for name in ("iceberg-spark-runtime-4.0_2.13", "iceberg-aws-bundle")
             for jar in jars_of(f"emr-spark-8.0-{name}", "org.apache.iceberg", name, ICEBERG)
         ]
-        bin = _emr_environment() / "bin"
+        bin = emr_environment() / "bin"
         yield _changed(at, Submitted(at, bin / "spark-submit", "--jars", ",".join(map(str, jars))))
 
 
@@ -72,7 +72,7 @@ def _changed(at: Machine, found: Submitted) -> Submitted:
     return found
 
 
-def _emr_environment() -> Path:
+def emr_environment() -> Path:
     """Return an environment with EMR's pyspark, and all else as this project locks it."""
     locked = (ROOT / "requirements" / "lock.txt").read_text().splitlines()
     kept = [line for line in locked if line[:1].isalpha() and not line.startswith("pyspark")]

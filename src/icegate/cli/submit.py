@@ -1,0 +1,152 @@
+"""`icegate submit`: a build as a job of EMR Serverless, followed from here."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from icegate.cli.common import Opened, ProfilesDir, ProjectDir, Target
+from icegate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from icegate.emr.serverless import Application
+
+LOOK_EVERY_S = 5.0
+LAST_LINES = 60  # of what Spark says of a job that failed
+USAGE = "`icegate submit --target T -- dbt build --select …`; `icegate maintain` works as well"
+PYTHON = "/usr/bin/python{version}"
+
+
+def submit(
+    words: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="dbt …, or icegate ….")],
+    application: Annotated[
+        str, typer.Option(envvar="ICEGATE_APPLICATION", help="Id of EMR Serverless' application.")
+    ],
+    role: Annotated[
+        str, typer.Option(envvar="ICEGATE_JOB_ROLE", help="ARN of the role that the job has.")
+    ],
+    app: Annotated[
+        str, typer.Option(envvar="ICEGATE_APP", help="Folder for what jobs bring: s3://…/app.")
+    ],
+    project_dir: ProjectDir = None,
+    profiles_dir: ProfilesDir = None,
+    target: Target = None,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option("--package", help="A package that models import; may be given again."),
+    ] = None,
+    python_version: Annotated[
+        str, typer.Option(help="Python of the job, as the application's release has it.")
+    ] = "3.11",
+    python: Annotated[
+        str | None, typer.Option(help="That Python.", show_default=PYTHON.format(version="3.11"))
+    ] = None,
+    minutes: Annotated[int, typer.Option(min=5, help="A job that takes longer is stopped.")] = 240,
+    only_upload: Annotated[
+        bool, typer.Option("--only-upload", help="Begin no job: for a schedule that does.")
+    ] = False,
+) -> None:
+    """Run dbt as a job of EMR Serverless: pack, send, wait; its exit code is this one's.
+
+    Ctrl-C cancels the job.
+    """
+    from icegate.emr import pack
+    from icegate.emr.serverless import Application
+    from icegate.emr.submit import Packed, spark_submit, variables
+    from icegate.settings import find_profiles
+
+    at = Opened(project_dir, profiles_dir, target)
+    command = _command(words, at)
+    profiles = find_profiles(at.project, at.profiles_dir)
+    given = variables(profiles, at.project, at.target)
+    runs = Application(application)
+    of_job = pack.Python(python_version, runs.architecture)
+    needed = pack.requirements(packages or [], of_job)
+    project = pack.project_files(at.project, profiles)
+    folder = Packed(project, needed, of_job, _bucket(app), _say).send()
+    if only_upload:
+        return
+    driver = spark_submit(folder, command, given, python or PYTHON.format(version=python_version))
+    raise typer.Exit(_follow(runs, " ".join(words[:2]), role, driver, minutes))
+
+
+def _command(words: list[str], at: Opened) -> list[str]:
+    """Return the job's words; raise ``ConfigError`` for those that can't be right there."""
+    from icegate.dbt_process import options
+
+    program, *args = words
+    if program not in ("dbt", "icegate") or not args:
+        raise ConfigError(f"cannot submit `{' '.join(words)}`", why="a job runs dbt", fix=USAGE)
+    own = options(args)
+    if own.project_dir or own.profiles_dir or own.target:
+        raise ConfigError(
+            f"cannot submit `{' '.join(words)}`",
+            why="which project and target it is, the job is told from here",
+            fix="give --project-dir, --profiles-dir and --target before `--`",
+        )
+    if at.lake.master != "submitted":
+        raise ConfigError(
+            f"cannot submit to the target {at.target!r}",
+            why="it starts a Spark of its own; a job has one",
+            fix="take a target with `master: submitted`, such as emr_serverless",
+        )
+    where = ["--project-dir", "project", "--profiles-dir", "project", "--target", at.target]
+    return [program, *args, *where]
+
+
+def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], minutes: int) -> int:
+    """Begin a job, print what it prints, and return its exit code; a signal cancels it."""
+    from icegate.emr.serverless import Log, exit_code
+
+    stopped: list[int] = []
+    woken = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        if stopped:  # the job is being cancelled: who asks twice needn't wait for it
+            raise SystemExit(128 + number)
+        stopped.append(number)
+        woken.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    run = runs.start(name, role, driver, minutes)
+    _say(f"job: {run} of application {runs.id}")
+    if (group := runs.log_group) is None:
+        _say("log: the application keeps none in CloudWatch, so none is shown")
+    logs = {n: Log(group, runs.id, run, n) for n in ("stdout", "stderr")} if group else {}
+    lines: list[str] = []
+    state, cancelled = "", False
+    while True:
+        job = runs.job(run)
+        if job.state != state:
+            state = job.state
+            _say(f"job: {state.lower()}")
+        for line in logs["stdout"].new() if logs else ():
+            print(line, flush=True)
+            lines = [*lines[-LAST_LINES:], line]
+        if job.has_ended:
+            break
+        if stopped and not cancelled:
+            runs.cancel(run)
+            cancelled = True
+        woken.wait(LOOK_EVERY_S)
+        woken.clear()
+    if state == "FAILED":
+        _say("\n".join([*list(logs["stderr"].new() if logs else ())[-LAST_LINES:], job.details]))
+    return 128 + stopped[0] if stopped and state == "CANCELLED" else exit_code(job, lines)
+
+
+def _bucket(app: str) -> str:
+    if not app.startswith("s3://"):
+        raise ConfigError(
+            f"cannot send to {app!r}", why="it isn't in a bucket", fix="--app s3://BUCKET/app"
+        )
+    return app
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,187 @@
+"""What a job brings: the project, and the Python packages that it needs, without Spark's own."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from icegate.errors import ConfigError, IcegateError
+
+LEFT_OUT = ("target", "logs", "__pycache__", "node_modules")
+OF_SPARK = ("pyspark", "py4j")  # the job's Spark has its own
+PLATFORMS = {"X86_64": "x86_64-manylinux_2_28", "ARM64": "aarch64-manylinux_2_28"}
+
+
+class Python(NamedTuple):
+    """The Python of a job: its version, such as 3.11, and the machine's kind by EMR's name."""
+
+    version: str
+    architecture: str
+
+    @property
+    def markers(self) -> dict[str, str]:
+        """What the requirements of packages ask of it."""
+        machine = PLATFORMS[self.architecture].partition("-")[0]
+        return {
+            **{"python_version": self.version, "python_full_version": f"{self.version}.0"},
+            **{"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"},
+            **{"platform_machine": machine, "implementation_name": "cpython"},
+        }
+
+
+def project_files(project_dir: Path, profiles: Path) -> dict[str, Path]:
+    """Return the files of a dbt project by their names in a job, ``profiles.yml`` among them.
+
+    Nothing hidden, no environment of Python, nothing that dbt writes. Raises ``ConfigError`` where
+    packages are named and not there: a job may have no internet.
+    """
+    named = [n for n in ("packages.yml", "dependencies.yml") if (project_dir / n).is_file()]
+    if named and not (project_dir / "dbt_packages").is_dir():
+        raise ConfigError(
+            "cannot pack the project",
+            why=f"{named[0]} names packages, and there is no dbt_packages/",
+            fix="`dbt deps`, then this again",
+        )
+    found = {str(path.relative_to(project_dir)): path for path in _walk(project_dir)}
+    return {**found, "profiles.yml": profiles}
+
+
+def requirements(extra: Sequence[str], python: Python) -> list[str]:
+    """Return what Icegate needs in a job, and ``extra``, in the versions that are installed here.
+
+    Raises ``ConfigError`` for one of ``extra`` that isn't installed.
+    """
+    from packaging.requirements import Requirement
+
+    found: dict[str, str] = {}
+    todo = [(Requirement("icegate[s3]"), True), *((Requirement(each), True) for each in extra)]
+    done: set[tuple[str, str]] = set()
+    while todo:
+        wanted, must = todo.pop()
+        if wanted.name.lower() in OF_SPARK:
+            continue
+        try:
+            package = distribution(wanted.name)
+        except PackageNotFoundError as error:
+            if not must:  # for another machine than this one: the job's own, by its newest version
+                found[wanted.name.lower()] = str(wanted).partition(";")[0].strip()
+                continue
+            raise ConfigError(
+                f"cannot pack {wanted.name}",
+                why="it isn't installed here, so nobody knows in which version it works",
+                fix=f"`pip install {wanted.name}`, try the project with it, then this again",
+            ) from error
+        found[wanted.name.lower()] = _pinned(package)
+        for extra_name in ("", *sorted(wanted.extras)):
+            if (wanted.name, extra_name) in done:
+                continue
+            done.add((wanted.name, extra_name))
+            for text in package.requires or ():
+                each = Requirement(text)
+                marks = {**python.markers, "extra": extra_name}
+                if each.marker is None or each.marker.evaluate(marks):
+                    todo.append((each, False))
+    return sorted(found.values(), key=str.lower)
+
+
+def digest(files: dict[str, Path], *also: str) -> str:
+    """Return a name for what files say, and for some text."""
+    seen = hashlib.sha256("\n".join(also).encode())
+    for name, path in sorted(files.items()):
+        seen.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return seen.hexdigest()[:12]
+
+
+def environment_digest(needed: Sequence[str], python: Python) -> str:
+    """Return a name for an environment: its packages, and the sources of those from a folder."""
+    folders = [Path(unquote(urlsplit(n.partition(" @ ")[2]).path)) for n in needed if " @ " in n]
+    sources = [folder / "src" if (folder / "src").is_dir() else folder for folder in folders]
+    files = {str(path): path for source in sources for path in _walk(source)}
+    return digest(files, *needed, *python)
+
+
+def install(needed: Sequence[str], python: Python, folder: Path) -> None:
+    """Install packages for a job's machine, which needn't be of this machine's kind."""
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        raise ConfigError(
+            "cannot pack the environment",
+            why="uv isn't installed, which installs packages for another machine",
+            fix="`pip install 'icegate[submit]'`",
+        )
+    for_job = ["--python-version", python.version]
+    for_job += ["--python-platform", PLATFORMS[python.architecture]]
+    for each in needed:
+        if " @ " in each:  # uv knows a checkout by its pyproject.toml alone
+            for_job += ["--refresh-package", each.partition(" @ ")[0]]
+    command = [uv, "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *for_job]
+    done = subprocess.run(
+        [*command, "--python", sys.executable, "-r", "-"],
+        input="\n".join(needed),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise IcegateError(
+            "cannot pack the environment",
+            why=done.stderr.strip() or f"uv ended with {done.returncode}",
+            fix="correct what uv says; what it looks for are wheels for the job's machine",
+        )
+
+
+def write_archive(files: dict[str, Path], path: Path) -> None:
+    """Write files into a tar.gz, the same bytes each time."""
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for name, source in sorted(files.items()):
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = source.stat().st_size, 0o755 if _is_program(source) else 0o644
+            with source.open("rb") as data:
+                archive.addfile(info, data)
+
+
+def below(folder: Path) -> dict[str, Path]:
+    """Return all files below a folder, by their names in it."""
+    return {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+
+
+def _is_program(path: Path) -> bool:
+    return os.access(path, os.X_OK)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for at, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if _is_wanted(Path(at, name))]
+        yield from (Path(at, n) for n in _shown(names) if Path(at, n).is_file())
+
+
+def _is_wanted(folder: Path) -> bool:
+    name = folder.name
+    return bool(_shown([name])) and name not in LEFT_OUT and not (folder / "pyvenv.cfg").is_file()
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not name.startswith(".") and not name.endswith(".pyc")]
+
+
+def _pinned(package: Distribution) -> str:
+    name = package.metadata["Name"]
+    told = json.loads(package.read_text("direct_url.json") or "{}")
+    if "dir_info" in told:  # a checkout
+        return f"{name} @ {told['url']}"
+    return f"{name}=={package.version}"

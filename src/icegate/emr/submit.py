@@ -1,0 +1,124 @@
+"""A command of dbt as a job of EMR Serverless: packed, sent, and begun."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+from icegate import objects
+from icegate.emr import job, pack
+from icegate.errors import ConfigError
+
+FILES = ("job.py", "environment.tar.gz", "project.tar.gz")
+# Archives are unpacked into the job's working folder, where they can be read only.
+DRIVER = {"DBT_TARGET_PATH": "/tmp/target", "DBT_LOG_PATH": "/tmp/logs"}
+HOME = {"ICEGATE_HOME": "/tmp/icegate"}
+PATH = "./environment:./project:./project/python_jobs"
+OF_A_VARIABLE = re.compile(r"env_var\(\s*['\"](\w+)['\"]")
+SAFE = re.compile(r"[\w@%+=:,./-]+")  # what EMR's splitting at blanks leaves as it is
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A project and its environment, ready to be sent, and where they go."""
+
+    project: dict[str, Path]
+    needed: list[str]
+    python: pack.Python
+    app: str
+    say: Callable[[str], None] = field(repr=False)
+
+    def send(self) -> str:
+        """Send what isn't there yet, and return its folder, whose name tells its content."""
+        entry = {"job.py": Path(job.__file__)}
+        environment = pack.environment_digest(self.needed, self.python)
+        version = pack.digest(self.project | entry, environment)
+        folder = f"{self.app.rstrip('/')}/{version}"
+        whole = f"{self.app.rstrip('/')}/environments/{environment}.tar.gz"
+        if _is_there(f"{folder}/job.py"):  # written last
+            self.say(f"app: {folder} (there already)")
+            return folder
+        with TemporaryDirectory(prefix="icegate-submit-") as made:
+            if not _is_there(whole):
+                self._send_environment(Path(made), whole)
+            packed = Path(made) / "project.tar.gz"
+            pack.write_archive(self.project, packed)
+            self.say(f"project: {len(self.project)} files, {_size(packed)}")
+            objects.copy(whole, f"{folder}/environment.tar.gz")
+            objects.upload(packed, f"{folder}/project.tar.gz")
+        objects.upload(entry["job.py"], f"{folder}/job.py")
+        self.say(f"app: {folder}")
+        return folder
+
+    def _send_environment(self, made: Path, whole: str) -> None:
+        kind = f"{len(self.needed)} packages for Python {self.python.version}"
+        self.say(f"environment: {kind}, {self.python.architecture} …")
+        pack.install(self.needed, self.python, made / "environment")
+        packed = made / "environment.tar.gz"
+        pack.write_archive(pack.below(made / "environment"), packed)
+        self.say(f"environment: {_size(packed)}")
+        objects.upload(packed, whole)
+
+
+def variables(profiles: Path, project_dir: Path, target: str) -> dict[str, str]:
+    """Return the variables that a target asks for and that are set here, for the job to have.
+
+    Raises ``ConfigError`` for a secret, and for a value that EMR would split.
+    """
+    profile = yaml.safe_load((project_dir / "dbt_project.yml").read_text())["profile"]
+    told = yaml.safe_load(profiles.read_text())[profile]["outputs"][target]
+    names = sorted(set(OF_A_VARIABLE.findall(yaml.safe_dump(told, width=10_000))))
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    found = {name: value for name, value in found.items() if name not in DRIVER | HOME}
+    if secrets := [name for name in found if name.startswith("DBT_ENV_SECRET")]:
+        raise ConfigError(
+            f"cannot give {secrets[0]} to a job",
+            why="who may see the application reads what its jobs are given",
+            fix="give --role the right instead, and leave the secret out of the target",
+        )
+    if odd := [name for name, value in found.items() if not SAFE.fullmatch(value)]:
+        raise ConfigError(
+            f"cannot give {odd[0]} to a job",
+            why="its value is empty, or has a blank or a quote, at which EMR splits",
+            fix="write the value into the target in profiles.yml",
+        )
+    return found
+
+
+def spark_submit(
+    folder: str, args: Sequence[str], variables: dict[str, str], python: str
+) -> dict[str, Any]:
+    """Return `sparkSubmit` of a job's driver, for files in ``folder`` and a command's words."""
+    archives = ",".join(f"{folder}/{n}.tar.gz#{n}" for n in ("environment", "project"))
+    driver = {"PYSPARK_DRIVER_PYTHON": python, "PYSPARK_PYTHON": python, "PYTHONPATH": PATH}
+    conf = {"spark.archives": archives, "spark.executorEnv.PYSPARK_PYTHON": python}
+    conf |= {"spark.executorEnv.PYTHONPATH": PATH}
+    given = driver | DRIVER | HOME | variables
+    conf |= {f"spark.emr-serverless.driverEnv.{name}": text for name, text in given.items()}
+    return {
+        "entryPoint": f"{folder}/job.py",
+        "entryPointArguments": list(args),
+        "sparkSubmitParameters": " ".join(
+            f"--conf {shlex.quote(f'{key}={value}')}" for key, value in conf.items()
+        ),
+    }
+
+
+def _is_there(location: str) -> bool:
+    try:
+        objects.stat(location)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _size(path: Path) -> str:
+    return f"{path.stat().st_size / 1e6:.1f} MB"
