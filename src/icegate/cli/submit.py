@@ -21,34 +21,44 @@ USAGE = "`icegate submit --target T -- dbt build --select …`; `icegate maintai
 PYTHON = "/usr/bin/python{version}"
 
 
+ApplicationId = Annotated[
+    str, typer.Option(envvar="ICEGATE_APPLICATION", help="Id of EMR Serverless' application.")
+]
+Role = Annotated[
+    str, typer.Option(envvar="ICEGATE_JOB_ROLE", help="ARN of the role that the job has.")
+]
+App = Annotated[
+    str, typer.Option(envvar="ICEGATE_APP", help="Folder for what jobs bring: s3://…/app.")
+]
+Packages = Annotated[
+    list[str] | None,
+    typer.Option("--package", help="A package that models import; may be given again."),
+]
+PythonVersion = Annotated[
+    str, typer.Option(help="Python of the job, as the application's release has it.")
+]
+PythonPath = Annotated[
+    str | None, typer.Option(help="That Python.", show_default=PYTHON.format(version="3.11"))
+]
+Minutes = Annotated[int, typer.Option(min=5, help="A job that takes longer is stopped.")]
+OnlyUpload = Annotated[
+    bool, typer.Option("--only-upload", help="Begin no job: for a schedule that does.")
+]
+
+
 def submit(
     words: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="dbt …, or icegate ….")],
-    application: Annotated[
-        str, typer.Option(envvar="ICEGATE_APPLICATION", help="Id of EMR Serverless' application.")
-    ],
-    role: Annotated[
-        str, typer.Option(envvar="ICEGATE_JOB_ROLE", help="ARN of the role that the job has.")
-    ],
-    app: Annotated[
-        str, typer.Option(envvar="ICEGATE_APP", help="Folder for what jobs bring: s3://…/app.")
-    ],
+    application: ApplicationId,
+    role: Role,
+    app: App,
     project_dir: ProjectDir = None,
     profiles_dir: ProfilesDir = None,
     target: Target = None,
-    packages: Annotated[
-        list[str] | None,
-        typer.Option("--package", help="A package that models import; may be given again."),
-    ] = None,
-    python_version: Annotated[
-        str, typer.Option(help="Python of the job, as the application's release has it.")
-    ] = "3.11",
-    python: Annotated[
-        str | None, typer.Option(help="That Python.", show_default=PYTHON.format(version="3.11"))
-    ] = None,
-    minutes: Annotated[int, typer.Option(min=5, help="A job that takes longer is stopped.")] = 240,
-    only_upload: Annotated[
-        bool, typer.Option("--only-upload", help="Begin no job: for a schedule that does.")
-    ] = False,
+    packages: Packages = None,
+    python_version: PythonVersion = "3.11",
+    python: PythonPath = None,
+    minutes: Minutes = 240,
+    only_upload: OnlyUpload = False,
 ) -> None:
     """Run dbt as a job of EMR Serverless: pack, send, wait; its exit code is this one's.
 
@@ -59,15 +69,14 @@ def submit(
     from icegate.emr.submit import Packed, spark_submit, variables
     from icegate.settings import find_profiles
 
+    _check_bucket(app)
     at = Opened(project_dir, profiles_dir, target)
-    command = _command(words, at)
-    profiles = find_profiles(at.project, at.profiles_dir)
-    given = variables(profiles, at.project, at.target)
-    runs = Application(application)
+    command, profiles = _command(words, at), find_profiles(at.project, at.profiles_dir)
+    given, runs = variables(profiles, at.project, at.target), Application(application)
     of_job = pack.Python(python_version, runs.architecture)
-    needed = pack.requirements(packages or [], of_job)
-    project = pack.project_files(at.project, profiles)
-    folder = Packed(project, needed, of_job, _bucket(app), _say).send()
+    needed, project = pack.requirements(packages or [], of_job), at.project
+    packed = Packed(pack.project_files(project, profiles), needed, of_job, app, _say)
+    folder = packed.send()
     if only_upload:
         return
     driver = spark_submit(folder, command, given, python or PYTHON.format(version=python_version))
@@ -140,12 +149,11 @@ def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], min
     return 128 + stopped[0] if stopped and state == "CANCELLED" else exit_code(job, lines)
 
 
-def _bucket(app: str) -> str:
+def _check_bucket(app: str) -> None:
     if not app.startswith("s3://"):
         raise ConfigError(
             f"cannot send to {app!r}", why="it isn't in a bucket", fix="--app s3://BUCKET/app"
         )
-    return app
 
 
 def _say(text: str) -> None:

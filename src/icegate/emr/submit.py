@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,8 @@ FILES = ("job.py", "environment.tar.gz", "project.tar.gz")
 DRIVER = {"DBT_TARGET_PATH": "/tmp/target", "DBT_LOG_PATH": "/tmp/logs"}
 HOME = {"ICEGATE_HOME": "/tmp/icegate"}
 PATH = "./environment:./project:./project/python_jobs"
-OF_A_VARIABLE = re.compile(r"env_var\(\s*['\"](\w+)['\"]")
-SAFE = re.compile(r"[\w@%+=:,./-]+")  # what EMR's splitting at blanks leaves as it is
+OF_A_VARIABLE = re.compile(r"""env_var\(\s*\\?['"](\w+)""")  # in JSON
+SAFE = re.compile(r"[\w@%+=:,./-]+")  # EMR splits what a job is given at blanks
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def variables(profiles: Path, project_dir: Path, target: str) -> dict[str, str]:
     """
     profile = yaml.safe_load((project_dir / "dbt_project.yml").read_text())["profile"]
     told = yaml.safe_load(profiles.read_text())[profile]["outputs"][target]
-    names = sorted(set(OF_A_VARIABLE.findall(yaml.safe_dump(told, width=10_000))))
+    names = sorted(set(OF_A_VARIABLE.findall(json.dumps(told, default=str))))
     found = {name: os.environ[name] for name in names if name in os.environ}
     found = {name: value for name, value in found.items() if name not in DRIVER | HOME}
     if secrets := [name for name in found if name.startswith("DBT_ENV_SECRET")]:
@@ -96,7 +96,17 @@ def variables(profiles: Path, project_dir: Path, target: str) -> dict[str, str]:
 def spark_submit(
     folder: str, args: Sequence[str], variables: dict[str, str], python: str
 ) -> dict[str, Any]:
-    """Return `sparkSubmit` of a job's driver, for files in ``folder`` and a command's words."""
+    """Return `sparkSubmit` of a job's driver, for files in ``folder`` and a command's words.
+
+    Raises ``ConfigError`` for a place or a Python with a blank in its name.
+    """
+    for each in (folder, python):
+        if not SAFE.fullmatch(each):
+            raise ConfigError(
+                f"cannot give {each!r} to a job",
+                why="it has a blank or a quote, at which EMR splits",
+                fix="take another name, in --app or --python",
+            )
     archives = ",".join(f"{folder}/{n}.tar.gz#{n}" for n in ("environment", "project"))
     driver = {"PYSPARK_DRIVER_PYTHON": python, "PYSPARK_PYTHON": python, "PYTHONPATH": PATH}
     conf = {"spark.archives": archives, "spark.executorEnv.PYSPARK_PYTHON": python}
@@ -106,9 +116,7 @@ def spark_submit(
     return {
         "entryPoint": f"{folder}/job.py",
         "entryPointArguments": list(args),
-        "sparkSubmitParameters": " ".join(
-            f"--conf {shlex.quote(f'{key}={value}')}" for key, value in conf.items()
-        ),
+        "sparkSubmitParameters": " ".join(f"--conf {key}={text}" for key, text in conf.items()),
     }
 
 

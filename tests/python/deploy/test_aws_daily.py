@@ -15,6 +15,7 @@ import pytest
 
 from deploy.cloud import ACCOUNT, REGION, STAND_INS, Cloud, running
 from deploy.scheduled import wait_until
+from icegate.emr.submit import spark_submit
 
 pytestmark = pytest.mark.long
 
@@ -127,9 +128,17 @@ def test_the_job_is_what_the_templates_say(cloud: Cloud) -> None:
     assert job["ExecutionTimeoutMinutes.$"] == "States.StringToJson('240')"
     app = f"s3://icegate-work-{ACCOUNT}-{REGION}/app/current"
     submit = job["JobDriver"]["SparkSubmit"]
-    assert submit["EntryPoint"] == f"{app}/run_dbt.py"
-    assert submit["EntryPointArguments"][-2:] == ["--target", "emr_serverless"]
-    assert f"{app}/environment.tar.gz#environment" in submit["SparkSubmitParameters"]
+    # Both as `icegate submit` says them.
+    lake = {"ICEGATE_WAREHOUSE": f"s3://icegate-lake-{ACCOUNT}-{REGION}/tables"}
+    lake["ICEGATE_SCHEMA"] = "icegate_lake"
+    where = "--project-dir project --profiles-dir project --target emr_serverless"
+    words = ["dbt", "build", *where.split()]
+    known = spark_submit(app, words, lake, "/usr/bin/python3.11")
+    assert submit["EntryPoint"] == known["entryPoint"]
+    assert submit["EntryPointArguments"] == known["entryPointArguments"]
+    given = submit["SparkSubmitParameters"].split("--conf ")
+    wanted = known["sparkSubmitParameters"].split("--conf ")
+    assert {*map(str.strip, given)} == {*map(str.strip, wanted)}
     assert "${" not in found["definition"], "everything has been filled in"
     role = cloud.client("iam").get_role(RoleName=found["roleArn"].rpartition("/")[2])["Role"]
     trust = json.dumps(role["AssumeRolePolicyDocument"])

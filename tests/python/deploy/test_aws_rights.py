@@ -67,7 +67,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
                 glue.create_table(DatabaseName=schema, TableInput={"Name": table})
                 s3.put_object(Bucket=LAKE, Key=f"tables/{schema}/{table}/data/1", Body=b"rows")
         s3.put_object(Bucket=LAKE, Key="landing/1.jsonl", Body=b"{}")
-        s3.put_object(Bucket=WORK, Key="app/current/run_dbt.py", Body=b"")
+        s3.put_object(Bucket=WORK, Key="app/current/job.py", Body=b"")
         glue.create_database(DatabaseInput={"Name": "finance"})
         glue.create_table(DatabaseName="finance", TableInput={"Name": "salaries"})
         yield found
@@ -101,7 +101,7 @@ def test_a_reader_reads_gold_and_no_other_layer(people: People) -> None:
     assert not may(s3.get_object, Bucket=LAKE, Key=f"tables/{SILVER}/fct_orders/data/1")
     assert not may(glue.get_table, DatabaseName=SILVER, Name="fct_orders")
     assert not may(s3.get_object, Bucket=LAKE, Key="landing/1.jsonl")
-    assert not may(s3.get_object, Bucket=WORK, Key="app/current/run_dbt.py")
+    assert not may(s3.get_object, Bucket=WORK, Key="app/current/job.py")
 
 
 def test_a_reader_gets_no_row_that_failed_a_test(people: People) -> None:
@@ -141,9 +141,9 @@ def test_a_job_destroys_nothing(people: People) -> None:
     kept = people.owner.client("s3").get_object(Bucket=LAKE, Key=key, VersionId=version)
     assert kept["Body"].read() == b"rows"
     assert not may(s3.put_object, Bucket=LAKE, Key="landing/1.jsonl", Body=b"")
-    assert not may(s3.put_object, Bucket=WORK, Key="app/current/run_dbt.py", Body=b"")
+    assert not may(s3.put_object, Bucket=WORK, Key="app/current/job.py", Body=b"")
     assert not may(s3.delete_bucket_policy, Bucket=LAKE)
-    assert may(s3.get_object, Bucket=WORK, Key="app/current/run_dbt.py")
+    assert may(s3.get_object, Bucket=WORK, Key="app/current/job.py")
 
 
 def test_a_job_lists_tables_and_landing_files_only(people: People) -> None:
