@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from icegate.emr.serverless import Application
 
 LOOK_EVERY_S = 5.0
-LAST_LINES = 60  # of what Spark says of a job that failed
+LATE_LOOKS = 4  # lines may come after a job's end
 USAGE = "`icegate submit --target T -- dbt build --select …`; `icegate maintain` works as well"
 PYTHON = "/usr/bin/python{version}"
 
@@ -41,6 +41,10 @@ PythonPath = Annotated[
     str | None, typer.Option(help="That Python.", show_default=PYTHON.format(version="3.11"))
 ]
 Minutes = Annotated[int, typer.Option(min=5, help="A job that takes longer is stopped.")]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", help="KEY=VALUE of Spark's, as spark-submit has it; may be repeated."),
+]
 OnlyUpload = Annotated[
     bool, typer.Option("--only-upload", help="Begin no job: for a schedule that does.")
 ]
@@ -57,6 +61,7 @@ def submit(
     packages: Packages = None,
     python_version: PythonVersion = "3.11",
     python: PythonPath = None,
+    conf: Conf = None,
     minutes: Minutes = 240,
     only_upload: OnlyUpload = False,
 ) -> None:
@@ -79,7 +84,8 @@ def submit(
     folder = packed.send()
     if only_upload:
         return
-    driver = spark_submit(folder, command, given, python or PYTHON.format(version=python_version))
+    python = python or PYTHON.format(version=python_version)
+    driver = spark_submit(folder, command, given, python, conf or [])
     raise typer.Exit(_follow(runs, " ".join(words[:2]), role, driver, minutes))
 
 
@@ -109,7 +115,7 @@ def _command(words: list[str], at: Opened) -> list[str]:
 
 def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], minutes: int) -> int:
     """Begin a job, print what it prints, and return its exit code; a signal cancels it."""
-    from icegate.emr.serverless import Log, exit_code
+    from icegate.emr.serverless import Followed
 
     stopped: list[int] = []
     woken = threading.Event()
@@ -122,31 +128,26 @@ def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], min
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-    run = runs.start(name, role, driver, minutes)
+    run, cancelled = runs.start(name, role, driver, minutes), False
     _say(f"job: {run} of application {runs.id}")
-    if (group := runs.log_group) is None:
-        _say("log: the application keeps none in CloudWatch, so none is shown")
-    logs = {n: Log(group, runs.id, run, n) for n in ("stdout", "stderr")} if group else {}
-    lines: list[str] = []
-    state, cancelled = "", False
-    while True:
-        job = runs.job(run)
-        if job.state != state:
-            state = job.state
-            _say(f"job: {state.lower()}")
-        for line in logs["stdout"].new() if logs else ():
-            print(line, flush=True)
-            lines = [*lines[-LAST_LINES:], line]
-        if job.has_ended:
-            break
+    followed = Followed(runs, run, _show, _say)
+    while not (job := followed.look()).has_ended:
         if stopped and not cancelled:
             runs.cancel(run)
             cancelled = True
         woken.wait(LOOK_EVERY_S)
         woken.clear()
-    if state == "FAILED":
-        _say("\n".join([*list(logs["stderr"].new() if logs else ())[-LAST_LINES:], job.details]))
-    return 128 + stopped[0] if stopped and state == "CANCELLED" else exit_code(job, lines)
+    if stopped and job.state == "CANCELLED":
+        return 128 + stopped[0]
+    for _ in range(LATE_LOOKS):
+        if followed.is_whole:
+            break
+        woken.wait(LOOK_EVERY_S)
+        followed.look()
+    if job.state == "FAILED":
+        followed.show_errors()
+    _say(job.details)
+    return followed.exit_code
 
 
 def _check_bucket(app: str) -> None:
@@ -156,5 +157,10 @@ def _check_bucket(app: str) -> None:
         )
 
 
+def _show(line: str) -> None:
+    print(line, flush=True)
+
+
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    if text:
+        print(text, file=sys.stderr, flush=True)

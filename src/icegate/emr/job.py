@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-EXIT_CODE = "icegate: exit code"  # `serverless.exit_code` reads it
+EXIT_CODE = "icegate: exit code"  # `serverless.Followed` reads it
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 
 

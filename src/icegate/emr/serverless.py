@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from icegate.emr.job import EXIT_CODE
 from icegate.errors import IcegateError
 
 SERVICE = "EMR Serverless"
+LAST_LINES = 60  # of what Spark says of a job that failed
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 CAUSES: aws.Causes = (
     (
@@ -156,9 +157,42 @@ class Log:
         return None
 
 
-def exit_code(job: Job, lines: list[str]) -> int:
-    """Return the exit code of what a job ran: as its last lines say, else 1 for one that failed."""
-    if job.state == "SUCCESS":
-        return 0
-    told = re.findall(rf"{EXIT_CODE} (\d+)", "\n".join(lines))
-    return int(told[-1]) if told and int(told[-1]) else 1
+class Followed:
+    """A job that is followed: each line that it prints is shown, each change of its state said."""
+
+    def __init__(
+        self, runs: Application, run: str, show: Callable[[str], None], say: Callable[[str], None]
+    ) -> None:
+        self._runs, self._run, self._show, self._say = runs, run, show, say
+        self._state = ""
+        self._code: int | None = None
+        group = runs.log_group
+        if group is None:
+            say("log: the application keeps none in CloudWatch, so none is shown")
+        self._logs = {n: Log(group, runs.id, run, n) for n in ("stdout", "stderr") if group}
+
+    def look(self) -> Job:
+        """Show what is new, and return what the job is doing."""
+        job = self._runs.job(self._run)
+        for line in self._logs["stdout"].new() if self._logs else ():
+            self._show(line)
+            if found := re.fullmatch(rf"{EXIT_CODE} (\d+)", line):
+                self._code = int(found[1])
+        if job.state != self._state:
+            self._state = job.state
+            self._say(f"job: {job.state.lower()}")
+        return job
+
+    def show_errors(self) -> None:
+        """Say the last lines of what the job's Spark told."""
+        self._say("\n".join([*self._logs["stderr"].new()][-LAST_LINES:] if self._logs else []))
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether its last line was shown, or can't be."""
+        return self._code is not None or not self._logs
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of what it ran, as its last line says; else 1 for one that failed."""
+        return 0 if self._state == "SUCCESS" else self._code or 1

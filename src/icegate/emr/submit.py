@@ -94,18 +94,22 @@ def variables(profiles: Path, project_dir: Path, target: str) -> dict[str, str]:
 
 
 def spark_submit(
-    folder: str, args: Sequence[str], variables: dict[str, str], python: str
+    folder: str,
+    args: Sequence[str],
+    variables: dict[str, str],
+    python: str,
+    conf_of_spark: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return `sparkSubmit` of a job's driver, for files in ``folder`` and a command's words.
 
-    Raises ``ConfigError`` for a place or a Python with a blank in its name.
+    Raises ``ConfigError`` for a place, a Python or a setting with a blank in it.
     """
-    for each in (folder, python):
-        if not SAFE.fullmatch(each):
+    for each in (folder, python, *conf_of_spark):
+        if not SAFE.fullmatch(each) or (each in conf_of_spark and "=" not in each):
             raise ConfigError(
                 f"cannot give {each!r} to a job",
-                why="it has a blank or a quote, at which EMR splits",
-                fix="take another name, in --app or --python",
+                why="it's no KEY=VALUE, or has a blank or a quote, at which EMR splits",
+                fix="take another one, in --app, --python or --conf",
             )
     archives = ",".join(f"{folder}/{n}.tar.gz#{n}" for n in ("environment", "project"))
     driver = {"PYSPARK_DRIVER_PYTHON": python, "PYSPARK_PYTHON": python, "PYTHONPATH": PATH}
@@ -113,10 +117,11 @@ def spark_submit(
     conf |= {"spark.executorEnv.PYTHONPATH": PATH}
     given = driver | DRIVER | HOME | variables
     conf |= {f"spark.emr-serverless.driverEnv.{name}": text for name, text in given.items()}
+    settings = [*conf_of_spark, *(f"{key}={text}" for key, text in conf.items())]
     return {
         "entryPoint": f"{folder}/job.py",
         "entryPointArguments": list(args),
-        "sparkSubmitParameters": " ".join(f"--conf {key}={text}" for key, text in conf.items()),
+        "sparkSubmitParameters": " ".join(f"--conf {each}" for each in settings),
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from icegate.emr import job, pack, serverless, submit
+from icegate.emr import job, pack, submit
 from icegate.errors import ConfigError
 
 OPTIONS = (
@@ -109,8 +109,9 @@ def test_variables_of_the_target_go_with_the_job(
     with pytest.raises(ConfigError, match="give --role the right") as told:
         submit.variables(profiles, project, "secret")
     assert "hush" not in str(told.value)
-    with pytest.raises(ConfigError, match="a blank"):
-        submit.spark_submit("s3://b/my app", ["dbt", "build"], {}, "/usr/bin/python3.11")
+    for app, conf in (("s3://b/my app", "a=b"), ("s3://b/app", "spark.x=a b"), ("s3://b/a", "x")):
+        with pytest.raises(ConfigError, match="cannot give"):
+            submit.spark_submit(app, ["dbt", "build"], {}, "/usr/bin/python3.11", [conf])
 
 
 @pytest.mark.parametrize(
@@ -130,14 +131,6 @@ def test_what_cannot_be_right_is_said_first(project: Path, words: list[str], why
     variables = {"FOLDER": "tables", "OTHER": "x", "PATH": "/usr/bin:/bin", "HOME": str(project)}
     ran = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert ran.returncode == 2 and why in ran.stderr and "Traceback" not in ran.stderr
-
-
-def test_the_exit_code_is_the_jobs() -> None:
-    failed, done = serverless.Job("FAILED", ""), serverless.Job("SUCCESS", "")
-    assert serverless.exit_code(done, []) == 0
-    assert serverless.exit_code(failed, []) == 1, "the driver was lost"
-    assert serverless.exit_code(failed, ["…", f"{job.EXIT_CODE} 2"]) == 2
-    assert serverless.exit_code(failed, [f"{job.EXIT_CODE} 0"]) == 1, "Spark failed after it"
 
 
 def test_dbt_build_meets_other_writers() -> None:

@@ -75,8 +75,8 @@ def test_days_of_jobs(submitting: Submitting) -> None:
     said = submitting("dbt", "build", code=1)
     assert "packages for Python" not in said and "not_null_orders_amount" in said
     assert "job: failed" in said and len(submitting.at.rows("orders")) == 2
-    said = submitting("dbt", "ls", "--resource-type", "model", "--quiet")
-    assert "shop.totals" in said
+    said = submitting("dbt", "ls", "--no-such-option", code=2)
+    assert "No such option" in said and "icegate: exit code 2" in said
 
 
 def test_ctrl_c_cancels_the_job(submitting: Submitting) -> None:
