@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,8 @@ from urllib.parse import unquote, urlsplit
 
 from icegate.errors import ConfigError, IcegateError
 
-LEFT_OUT = ("target", "logs", "__pycache__", "node_modules")
+OF_DBT = ("target", "logs")  # what it writes, in the project's own folder
+LEFT_OUT = ("__pycache__", "node_modules")
 OF_SPARK = ("pyspark", "py4j")  # the job's Spark has its own
 PLATFORMS = {"X86_64": "x86_64-manylinux_2_28", "ARM64": "aarch64-manylinux_2_28"}
 
@@ -53,7 +54,7 @@ def project_files(project_dir: Path, profiles: Path) -> dict[str, Path]:
             why=f"{named[0]} names packages, and there is no dbt_packages/",
             fix="`dbt deps`, then this again",
         )
-    found = {str(path.relative_to(project_dir)): path for path in _walk(project_dir)}
+    found = {str(path.relative_to(project_dir)): path for path in _walk(project_dir, OF_DBT)}
     return {**found, "profiles.yml": profiles}
 
 
@@ -164,24 +165,24 @@ def _is_program(path: Path) -> bool:
     return os.access(path, os.X_OK)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, left_out: Sequence[str] = ()) -> Iterator[Path]:
     for at, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if _is_wanted(Path(at, name))]
-        yield from (Path(at, n) for n in _shown(names) if Path(at, n).is_file())
+        kept = [name for name in folders if _is_wanted(Path(at, name))]
+        folders[:] = [n for n in kept if Path(at) != folder or n not in left_out]
+        files = (Path(at, n) for n in names if n == ".dbtignore" or not n.startswith("."))
+        yield from (path for path in files if path.is_file() and path.suffix != ".pyc")
 
 
 def _is_wanted(folder: Path) -> bool:
-    name = folder.name
-    return bool(_shown([name])) and name not in LEFT_OUT and not (folder / "pyvenv.cfg").is_file()
-
-
-def _shown(names: Iterable[str]) -> list[str]:
-    return [name for name in names if not name.startswith(".") and not name.endswith(".pyc")]
+    is_venv = (folder / "pyvenv.cfg").is_file()
+    return not (folder.name.startswith(".") or folder.name in LEFT_OUT or is_venv)
 
 
 def _pinned(package: Distribution) -> str:
     name = package.metadata["Name"]
     told = json.loads(package.read_text("direct_url.json") or "{}")
-    if "dir_info" in told:  # a checkout
+    if git := told.get("vcs_info"):
+        return f"{name} @ {git['vcs']}+{told['url']}@{git['commit_id']}"
+    if told:  # a checkout, or a wheel
         return f"{name} @ {told['url']}"
     return f"{name}=={package.version}"

@@ -17,7 +17,6 @@ from icegate import objects
 from icegate.emr import job, pack
 from icegate.errors import ConfigError
 
-FILES = ("job.py", "environment.tar.gz", "project.tar.gz")
 # Archives are unpacked into the job's working folder, where they can be read only.
 DRIVER = {"DBT_TARGET_PATH": "/tmp/target", "DBT_LOG_PATH": "/tmp/logs"}
 HOME = {"ICEGATE_HOME": "/tmp/icegate"}

@@ -33,6 +33,8 @@ def project(tmp_path: Path) -> Path:
         ".git/config": "",
         "target/manifest.json": "{}",
         "logs/dbt.log": "",
+        "models/logs/events.sql": "select 2",
+        ".dbtignore": "",
         "venv/pyvenv.cfg": "",
         "venv/lib/big.py": "",
         "models/__pycache__/a.pyc": "",
@@ -56,7 +58,7 @@ def test_a_project_is_packed_without_what_is_hidden_or_made(project: Path, tmp_p
     files = pack.project_files(project, project / "elsewhere" / "profiles.yml")
     assert {*files} == {
         *("dbt_project.yml", "models/a.sql", "dbt_packages/p/macros/m.sql", "profiles.yml"),
-        "elsewhere/profiles.yml",
+        *("elsewhere/profiles.yml", "models/logs/events.sql", ".dbtignore"),
     }
     first, again = tmp_path / "1.tar.gz", tmp_path / "2.tar.gz"
     for path in (first, again):

@@ -99,3 +99,11 @@ def test_no_such_application(submitting: Submitting) -> None:
     )
     assert "cannot find the application 0000" in said and "correct --application" in said
     assert len(submitting.jobs.asked) == before
+
+
+def test_a_python_that_the_release_does_not_have(submitting: Submitting) -> None:
+    said = submitting.at.icegate(
+        *("submit", *submitting.options, "--python", "/usr/bin/python2.9", "--", "dbt", "build"),
+        code=1,
+    )
+    assert 'Cannot run program "/usr/bin/python2.9"' in said and "job: failed" in said
