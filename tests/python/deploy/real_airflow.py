@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from targets.machine import Machine
 from trust.receivers import free_port
 
 from deploy.environments import installed
 from deploy.scheduled import DEPLOY, Lakehouse, wait_until
 
-REQUIREMENTS = DEPLOY / "airflow" / "requirements.txt"
+REQUIREMENTS = {"airflow": "requirements.txt", "airflow-emr": "requirements-emr.txt"}
 
 
 class Airflow:
-    """Airflow beside the project of a lakehouse."""
+    """Airflow beside the project of a lakehouse; ``kind`` says with which packages."""
 
-    def __init__(self, folder: Path, lakehouse: Lakehouse) -> None:
-        bin_folder, self.lakehouse = installed("airflow", REQUIREMENTS), lakehouse
+    def __init__(self, folder: Path, lakehouse: Lakehouse | Machine, kind: str = "airflow") -> None:
+        self.lakehouse = lakehouse
+        bin_folder = installed(kind, DEPLOY / "airflow" / REQUIREMENTS[kind])
         self.home, self.port = folder / "airflow", free_port()
         here = f"http://127.0.0.1:{self.port}"
         lines = (DEPLOY / "airflow" / "airflow.env").read_text().splitlines()
