@@ -136,7 +136,11 @@ def test_what_cannot_be_right_is_said_first(project: Path, words: list[str], why
 
 
 def test_dbt_build_meets_other_writers() -> None:
-    assert job.command("dbt", ["build", "-s", "a"])[-3:] == ["build", "-s", "a"]
-    assert "icegate.cli.main" in job.command("dbt", ["build"])
-    assert "icegate.cli.main" in job.command("icegate", ["maintain"])
-    assert "icegate.cli.main" not in job.command("dbt", ["test"])
+    where = ["--project-dir", "project", "--profiles-dir", "project", "--target", "t"]
+    (build,) = job.commands("dbt", ["build", "-s", "a", *where])
+    assert "icegate.cli.main" in build and build[-9:-6] == ["build", "-s", "a"]
+    (test,) = job.commands("dbt", ["test", *where])
+    assert "icegate.cli.main" not in test
+    parse, maintain = job.commands("icegate", ["maintain", *where])
+    assert parse[-4:] == ["parse", "--project-dir=project", "--profiles-dir=project", "--target=t"]
+    assert "icegate.cli.main" in maintain and maintain[-7:] == ["maintain", *where]

@@ -57,7 +57,9 @@ class Jobs:
             if key == "spark.archives":
                 self._unpack(value, at)
             elif key.startswith(DRIVER_ENV):
-                environ[key.removeprefix(DRIVER_ENV)] = value
+                # A job has a disk of its own.
+                own = f"{at}{value}" if value.startswith("/tmp/") else value
+                environ[key.removeprefix(DRIVER_ENV)] = own
             else:
                 kept += ["--conf", pair]
         entry = _bring(driver["entryPoint"], at)
