@@ -14,6 +14,7 @@ from icegate.settings import Lake
 
 # `python -m dbt.cli.main` warns of an import that it does itself.
 DBT = (sys.executable, "-c", "from dbt.cli.main import cli; cli(prog_name='dbt')")
+ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 ATTEMPTS = 3
 STDERR = 2
 TELL_S = 60  # to read what became of a build, and to tell people of it
@@ -31,7 +32,7 @@ def run(args: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
     # Before dbt begins: it would ignore Ctrl-C for ever if this process did, as what a shell runs
     # in its background does.
-    _at_signals(stop)
+    at_signals(stop)
     # In a session of its own dbt gets Ctrl-C once, from here, and not from the terminal too:
     # on the second one it gives up without cleaning up.
     dbt = subprocess.Popen([*DBT, *args], env=dict(environ), start_new_session=True)
@@ -72,11 +73,11 @@ def tell(
         return
     given = {"project-dir": project_dir, "profiles-dir": profiles_dir, "target": target}
     options = [f"--{name}={value}" for name, value in given.items() if value]
-    command = [sys.executable, "-m", "icegate.cli.main", "notify", *options]
+    command = [*ICEGATE, "notify", *options]
     sys.stdout.flush()
     try:
         telling = subprocess.Popen(command, env=dict(environ), stdout=STDERR)
-        _at_signals(telling.send_signal)
+        at_signals(telling.send_signal)
         telling.wait(TELL_S)
     except OSError as error:
         print(f"nobody was told: {error}", file=sys.stderr)
@@ -85,7 +86,8 @@ def tell(
         print(f"not everybody was told within {TELL_S} seconds", file=sys.stderr)
 
 
-def _at_signals(do: Callable[[int], None]) -> None:
+def at_signals(do: Callable[[int], None]) -> None:
+    """Have the signals that stop a program, by their numbers, do something else."""
     for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, lambda number, _: do(number))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -192,6 +192,17 @@ def load_target(
 ) -> tuple[str, dict[str, Any]]:
     """Read the name and the keys of a target as dbt would, without importing dbt (over a second).
 
+    Raises ``ConfigError``.
+    """
+    wanted, keys = find_target(project_dir, profiles_dir, target)
+    return wanted, {key: render(value, typed=key not in SECRETS) for key, value in keys.items()}
+
+
+def find_target(
+    project_dir: Path, profiles_dir: Path | None, target: str | None
+) -> tuple[str, dict[str, Any]]:
+    """Return the name and the keys of a target as they are written.
+
     Raises ``ConfigError`` when a file, the profile or the target isn't there.
     """
     project = _read_yaml(project_dir / "dbt_project.yml", "a dbt project")
@@ -207,7 +218,7 @@ def load_target(
         )
     outputs = profiles[name].get("outputs") or {}
     wanted = (
-        target or os.environ.get("DBT_TARGET") or _render(profiles[name].get("target", "default"))
+        target or os.environ.get("DBT_TARGET") or render(profiles[name].get("target", "default"))
     )
     if wanted not in outputs:
         raise ConfigError(
@@ -215,8 +226,7 @@ def load_target(
             why=f"profile {name!r} has: {', '.join(outputs)}",
             fix="name one of these with --target",
         )
-    keys = outputs[wanted].items()
-    return wanted, {key: _render(value, typed=key not in SECRETS) for key, value in keys}
+    return wanted, outputs[wanted]
 
 
 def find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:
@@ -239,7 +249,7 @@ def read_rendered(path: Path, what: str, key: str | None = None, typed: bool = T
     Where it isn't ``typed`` a variable's value stays the text that it is, as a password has to.
     """
     found = _read_yaml(path, what)
-    return _render(found if key is None else found.get(key), typed)
+    return render(found if key is None else found.get(key), typed)
 
 
 def read_keys(path: Path, what: str) -> list[str]:
@@ -267,19 +277,19 @@ def _env_var(name: str, default: str | None = None) -> str:
     return value
 
 
-def _render(value: Any, typed: bool = True) -> Any:
+def render(value: Any, typed: bool = True, env_var: Callable[..., str] = _env_var) -> Any:
     """Render ``env_var`` in every string, and give numbers and booleans their type, as dbt does."""
     if isinstance(value, dict):
-        return {key: _render(inner, typed) for key, inner in value.items()}
+        return {key: render(inner, typed, env_var) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_render(inner, typed) for inner in value]
+        return [render(inner, typed, env_var) for inner in value]
     if not isinstance(value, str) or "{" not in value:
         return value
     jinja = Environment()
     jinja.filters.update(as_number=float, as_bool=lambda text: text.lower() == "true")
     what = f"cannot render {value!r}"
     try:
-        rendered = jinja.from_string(value).render(env_var=_env_var)
+        rendered = jinja.from_string(value).render(env_var=env_var)
         return yaml.safe_load(rendered) if typed else rendered
     except TemplateError as error:
         raise ConfigError(what, why=str(error), fix="set the variable") from error

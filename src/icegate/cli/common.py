@@ -73,6 +73,13 @@ class Opened:
         return load_target(self.project, self.profiles_dir, self.wanted)
 
     @property
+    def written(self) -> dict[str, Any]:
+        """What the profile says of the target, before variables are filled in."""
+        from icegate.settings import find_target
+
+        return find_target(self.project, self.profiles_dir, self.wanted)[1]
+
+    @property
     def target(self) -> str:
         """The name of the target."""
         return self._loaded[0]

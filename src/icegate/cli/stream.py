@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -157,6 +156,8 @@ def _lines(control: Control) -> list[str | Line]:
 
 
 def _in_background(at: Opened, name: str, once: bool, forget: bool) -> Shown:
+    from icegate.dbt_process import ICEGATE
+
     control = _control(at, name)
     control.folder.mkdir(parents=True, exist_ok=True)
     if control.is_running:
@@ -165,7 +166,7 @@ def _in_background(at: Opened, name: str, once: bool, forget: bool) -> Shown:
     options += ["--profiles-dir", str(at.profiles_dir)] if at.profiles_dir else []
     options += ["--once"] * once + ["--forget"] * forget
     before = control.told().get("at")
-    command = [sys.executable, "-m", "icegate.cli.main", "stream", "start", name, *options]
+    command = [*ICEGATE, "stream", "start", name, *options]
     with control.log.open("a") as out:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from icegate.cli.common import Opened, ProfilesDir, ProjectDir, Target
+from icegate.cli.output import note
 from icegate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,10 +76,10 @@ def submit(
     _check_bucket(app)
     at = Opened(project_dir, profiles_dir, target)
     command, profiles = _command(words, at), find_profiles(at.project, at.profiles_dir)
-    given, runs = variables(profiles, at.project, at.target), Application(application)
+    given, runs = variables(at.written), Application(application)
     of_job = pack.Python(python_version, runs.architecture)
     needed, project = pack.requirements(packages or [], of_job), at.project
-    packed = Packed(pack.project_files(project, profiles), needed, of_job, app, _say)
+    packed = Packed(pack.project_files(project, profiles), needed, of_job, app, note)
     folder = packed.send()
     if only_upload:
         return
@@ -103,7 +102,7 @@ def _command(words: list[str], at: Opened) -> list[str]:
             why="which project and target it is, the job is told from here",
             fix="give --project-dir, --profiles-dir and --target before `--`",
         )
-    if at.lake.master != "submitted":
+    if not at.lake.is_submitted:
         raise ConfigError(
             f"cannot submit to the target {at.target!r}",
             why="it starts a Spark of its own; a job has one",
@@ -115,22 +114,22 @@ def _command(words: list[str], at: Opened) -> list[str]:
 
 def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], minutes: int) -> int:
     """Begin a job, print what it prints, and return its exit code; a signal cancels it."""
+    from icegate.dbt_process import at_signals
     from icegate.emr.serverless import Followed
 
     stopped: list[int] = []
     woken = threading.Event()
 
-    def stop(number: int, _: object) -> None:
+    def stop(number: int) -> None:
         if stopped:  # the job is being cancelled: who asks twice needn't wait for it
             raise SystemExit(128 + number)
         stopped.append(number)
         woken.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+    at_signals(stop)
     run, cancelled = runs.start(name, role, driver, minutes), False
-    _say(f"job: {run} of application {runs.id}")
-    followed = Followed(runs, run, _show, _say)
+    note(f"job: {run} of application {runs.id}")
+    followed = Followed(runs, run, _show, note)
     while not (job := followed.look()).has_ended:
         if stopped and not cancelled:
             runs.cancel(run)
@@ -146,7 +145,8 @@ def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], min
         followed.look()
     if job.state == "FAILED":
         followed.show_errors()
-    _say(job.details)
+    if job.details:
+        note(job.details)
     return followed.exit_code
 
 
@@ -159,8 +159,3 @@ def _check_bucket(app: str) -> None:
 
 def _show(line: str) -> None:
     print(line, flush=True)
-
-
-def _say(text: str) -> None:
-    if text:
-        print(text, file=sys.stderr, flush=True)

@@ -11,7 +11,6 @@ import sys
 
 EXIT_CODE = "icegate: exit code"  # `serverless.Followed` reads it
 WHERE = ("project-dir", "profiles-dir", "target")
-ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 
 
 def commands(program: str, args: list[str]) -> list[list[str]]:
@@ -20,7 +19,7 @@ def commands(program: str, args: list[str]) -> list[list[str]]:
     `dbt build` is `icegate build`, which meets other writers. What other commands of `icegate` know
     of the project is dbt's to write first: a job's disk is empty.
     """
-    from icegate.dbt_process import DBT, options
+    from icegate.dbt_process import DBT, ICEGATE, options
 
     if program == "icegate":
         known = vars(options(args))

@@ -13,10 +13,14 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from icegate.errors import ConfigError, IcegateError
+from icegate.landing import sha256
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 OF_DBT = ("target", "logs")  # what it writes, in the project's own folder
 LEFT_OUT = ("__pycache__", "node_modules")
@@ -30,15 +34,15 @@ class Python(NamedTuple):
     version: str
     architecture: str
 
-    @property
-    def markers(self) -> dict[str, str]:
-        """What the requirements of packages ask of it."""
+    def asks(self, requirement: Requirement, extra: str) -> bool:
+        """Tell whether a requirement of a package, or of an extra of it, holds there."""
         machine = PLATFORMS[self.architecture].partition("-")[0]
-        return {
+        marks = {
             **{"python_version": self.version, "python_full_version": f"{self.version}.0"},
             **{"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"},
-            **{"platform_machine": machine, "implementation_name": "cpython"},
+            **{"platform_machine": machine, "implementation_name": "cpython", "extra": extra},
         }
+        return requirement.marker is None or requirement.marker.evaluate(marks)
 
 
 def project_files(project_dir: Path, profiles: Path) -> dict[str, Path]:
@@ -65,9 +69,8 @@ def requirements(extra: Sequence[str], python: Python) -> list[str]:
     """
     from packaging.requirements import Requirement
 
-    found: dict[str, str] = {}
-    todo = [(Requirement("icegate[s3]"), True), *((Requirement(each), True) for each in extra)]
-    done: set[tuple[str, str]] = set()
+    found, done = set[str](), set[tuple[str, str]]()
+    todo = [(Requirement(each), True) for each in ("icegate[s3]", *extra)]
     while todo:
         wanted, must = todo.pop()
         if wanted.name.lower() in OF_SPARK:
@@ -76,31 +79,26 @@ def requirements(extra: Sequence[str], python: Python) -> list[str]:
             package = distribution(wanted.name)
         except PackageNotFoundError as error:
             if not must:  # for another machine than this one: the job's own, by its newest version
-                found[wanted.name.lower()] = str(wanted).partition(";")[0].strip()
+                found.add(str(wanted).partition(";")[0].strip())
                 continue
             raise ConfigError(
                 f"cannot pack {wanted.name}",
                 why="it isn't installed here, so nobody knows in which version it works",
                 fix=f"`pip install {wanted.name}`, try the project with it, then this again",
             ) from error
-        found[wanted.name.lower()] = _pinned(package)
-        for extra_name in ("", *sorted(wanted.extras)):
-            if (wanted.name, extra_name) in done:
-                continue
-            done.add((wanted.name, extra_name))
-            for text in package.requires or ():
-                each = Requirement(text)
-                marks = {**python.markers, "extra": extra_name}
-                if each.marker is None or each.marker.evaluate(marks):
-                    todo.append((each, False))
-    return sorted(found.values(), key=str.lower)
+        found.add(_pinned(package))
+        new = {(wanted.name, name) for name in ("", *wanted.extras)} - done
+        done |= new
+        asked = [(Requirement(text), name) for text in package.requires or () for _, name in new]
+        todo += [(each, False) for each, name in asked if python.asks(each, name)]
+    return sorted(found, key=str.lower)
 
 
 def digest(files: dict[str, Path], *also: str) -> str:
     """Return a name for what files say, and for some text."""
     seen = hashlib.sha256("\n".join(also).encode())
     for name, path in sorted(files.items()):
-        seen.update(f"{name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+        seen.update(f"{name}\0{sha256(path)}".encode())
     return seen.hexdigest()[:12]
 
 
@@ -151,7 +149,10 @@ def write_archive(files: dict[str, Path], path: Path) -> None:
     ):
         for name, source in sorted(files.items()):
             info = tarfile.TarInfo(name)
-            info.size, info.mode = source.stat().st_size, 0o755 if _is_program(source) else 0o644
+            info.size, info.mode = (
+                source.stat().st_size,
+                0o755 if os.access(source, os.X_OK) else 0o644,
+            )
             with source.open("rb") as data:
                 archive.addfile(info, data)
 
@@ -159,10 +160,6 @@ def write_archive(files: dict[str, Path], path: Path) -> None:
 def below(folder: Path) -> dict[str, Path]:
     """Return all files below a folder, by their names in it."""
     return {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
-
-
-def _is_program(path: Path) -> bool:
-    return os.access(path, os.X_OK)
 
 
 def _walk(folder: Path, left_out: Sequence[str] = ()) -> Iterator[Path]:

@@ -185,7 +185,8 @@ class Followed:
 
     def show_errors(self) -> None:
         """Say the last lines of what the job's Spark told."""
-        self._say("\n".join([*self._logs["stderr"].new()][-LAST_LINES:] if self._logs else []))
+        for line in [*self._logs["stderr"].new()][-LAST_LINES:] if self._logs else ():
+            self._say(line)
 
     @property
     def is_whole(self) -> bool:

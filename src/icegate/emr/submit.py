@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -11,17 +10,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml
-
 from icegate import objects
 from icegate.emr import job, pack
 from icegate.errors import ConfigError
+from icegate.health.reasons import size
+from icegate.settings import render
 
 # Archives are unpacked into the job's working folder, where they can be read only.
-DRIVER = {"DBT_TARGET_PATH": "/tmp/target", "DBT_LOG_PATH": "/tmp/logs"}
-HOME = {"ICEGATE_HOME": "/tmp/icegate"}
+DRIVER = {
+    **{"DBT_TARGET_PATH": "/tmp/target", "DBT_LOG_PATH": "/tmp/logs"},
+    "ICEGATE_HOME": "/tmp/icegate",
+}
 PATH = "./environment:./project:./project/python_jobs"
-OF_A_VARIABLE = re.compile(r"""env_var\(\s*\\?['"](\w+)""")  # in JSON
 SAFE = re.compile(r"[\w@%+=:,./-]+")  # EMR splits what a job is given at blanks
 
 
@@ -50,7 +50,7 @@ class Packed:
                 self._send_environment(Path(made), whole)
             packed = Path(made) / "project.tar.gz"
             pack.write_archive(self.project, packed)
-            self.say(f"project: {len(self.project)} files, {_size(packed)}")
+            self.say(f"project: {len(self.project)} files, {size(packed.stat().st_size)}")
             objects.copy(whole, f"{folder}/environment.tar.gz")
             objects.upload(packed, f"{folder}/project.tar.gz")
         objects.upload(entry["job.py"], f"{folder}/job.py")
@@ -63,20 +63,25 @@ class Packed:
         pack.install(self.needed, self.python, made / "environment")
         packed = made / "environment.tar.gz"
         pack.write_archive(pack.below(made / "environment"), packed)
-        self.say(f"environment: {_size(packed)}")
+        self.say(f"environment: {size(packed.stat().st_size)}")
         objects.upload(packed, whole)
 
 
-def variables(profiles: Path, project_dir: Path, target: str) -> dict[str, str]:
+def variables(keys: dict[str, Any]) -> dict[str, str]:
     """Return the variables that a target asks for and that are set here, for the job to have.
+
+    ``keys`` are the target's as they are written.
 
     Raises ``ConfigError`` for a secret, and for a value that EMR would split.
     """
-    profile = yaml.safe_load((project_dir / "dbt_project.yml").read_text())["profile"]
-    told = yaml.safe_load(profiles.read_text())[profile]["outputs"][target]
-    names = sorted(set(OF_A_VARIABLE.findall(json.dumps(told, default=str))))
-    found = {name: os.environ[name] for name in names if name in os.environ}
-    found = {name: value for name, value in found.items() if name not in DRIVER | HOME}
+    asked = set[str]()
+
+    def env_var(name: str, default: str = "") -> str:
+        asked.add(name)
+        return os.environ.get(name, default)
+
+    render(keys, typed=False, env_var=env_var)
+    found = {name: os.environ[name] for name in sorted(asked - {*DRIVER}) if name in os.environ}
     if secrets := [name for name in found if name.startswith("DBT_ENV_SECRET")]:
         raise ConfigError(
             f"cannot give {secrets[0]} to a job",
@@ -114,7 +119,7 @@ def spark_submit(
     driver = {"PYSPARK_DRIVER_PYTHON": python, "PYSPARK_PYTHON": python, "PYTHONPATH": PATH}
     conf = {"spark.archives": archives, "spark.executorEnv.PYSPARK_PYTHON": python}
     conf |= {"spark.executorEnv.PYTHONPATH": PATH}
-    given = driver | DRIVER | HOME | variables
+    given = driver | DRIVER | variables
     conf |= {f"spark.emr-serverless.driverEnv.{name}": text for name, text in given.items()}
     settings = [*conf_of_spark, *(f"{key}={text}" for key, text in conf.items())]
     return {
@@ -130,7 +135,3 @@ def _is_there(location: str) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _size(path: Path) -> str:
-    return f"{path.stat().st_size / 1e6:.1f} MB"

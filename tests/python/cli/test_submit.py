@@ -6,11 +6,13 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from icegate.emr import job, pack, submit
 from icegate.errors import ConfigError
+from icegate.settings import find_target
 
 OPTIONS = (
     "--application",
@@ -99,17 +101,19 @@ def test_an_environment_is_for_the_jobs_machine(tmp_path: Path) -> None:
 def test_variables_of_the_target_go_with_the_job(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    profiles = project / "elsewhere" / "profiles.yml"
+    def target(name: str) -> dict[str, Any]:
+        return find_target(project, project / "elsewhere", name)[1]
+
     monkeypatch.setenv("FOLDER", "tables")
     monkeypatch.setenv("OTHER", "no")
-    assert submit.variables(profiles, project, "job") == {"FOLDER": "tables"}
-    assert submit.variables(profiles, project, "other") == {"OTHER": "no"}
+    assert submit.variables(target("job")) == {"FOLDER": "tables"}
+    assert submit.variables(target("other")) == {"OTHER": "no"}
     monkeypatch.setenv("SCHEMA", "my lake")
     with pytest.raises(ConfigError, match="cannot give SCHEMA to a job"):
-        submit.variables(profiles, project, "job")
+        submit.variables(target("job"))
     monkeypatch.setenv("DBT_ENV_SECRET_S", "hush")
     with pytest.raises(ConfigError, match="give --role the right") as told:
-        submit.variables(profiles, project, "secret")
+        submit.variables(target("secret"))
     assert "hush" not in str(told.value)
     for app, conf in (("s3://b/my app", "a=b"), ("s3://b/app", "spark.x=a b"), ("s3://b/a", "x")):
         with pytest.raises(ConfigError, match="cannot give"):

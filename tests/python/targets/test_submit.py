@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from maven import jars_of
 
 from targets import emr_server
 from targets.machine import ICEGATE, ROWS, Machine, machine
 from targets.s3_server import using
-from targets.test_submitted import ICEBERG, emr_environment
+from targets.test_submitted import emr_environment, emr_jars
 
 pytestmark = [pytest.mark.long, pytest.mark.targets]
 
@@ -44,17 +43,11 @@ class Submitting:
 def submitting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Submitting]:
     folder = tmp_path_factory.mktemp("target")
     with machine("glue, s3", folder) as at:
-        names = ("iceberg-spark-runtime-4.0_2.13", "iceberg-aws-bundle")
-        jars = [
-            str(jar)
-            for name in names
-            for jar in jars_of(f"emr-spark-8.0-{name}", "org.apache.iceberg", name, ICEBERG)
-        ]
         spark = next(emr_environment().glob("lib/python*/site-packages/pyspark"))
         conf = ("spark.ui.enabled=false", "spark.driver.memory=1g", "spark.app.name=ours")
         submit = [str(spark / "bin" / "spark-submit"), "--master", "local[1]"]
         submit += [word for each in conf for word in ("--conf", each)]
-        submit += ["--jars", ",".join(jars)]
+        submit += ["--jars", emr_jars()]
         kept = ("PATH", "JAVA_HOME", "AWS_")
         environ = {k: v for k, v in at.environ.items() if k.startswith(kept)}
         environ |= {"HOME": str(folder), "SPARK_HOME": str(spark)}

@@ -58,18 +58,20 @@ def submitted(
             yield _changed(at, Submitted(at, submit, "--driver-class-path", where))
         return
     with machine("glue, s3", folder) as at:
-        jars = [
-            jar
-            for name in ("iceberg-spark-runtime-4.0_2.13", "iceberg-aws-bundle")
-            for jar in jars_of(f"emr-spark-8.0-{name}", "org.apache.iceberg", name, ICEBERG)
-        ]
         bin = emr_environment() / "bin"
-        yield _changed(at, Submitted(at, bin / "spark-submit", "--jars", ",".join(map(str, jars))))
+        yield _changed(at, Submitted(at, bin / "spark-submit", "--jars", emr_jars()))
 
 
 def _changed(at: Machine, found: Submitted) -> Submitted:
     at.retarget(master="submitted", memory=None)
     return found
+
+
+def emr_jars() -> str:
+    """Return the jars of EMR's Iceberg, as `--jars` has them."""
+    names = ("iceberg-spark-runtime-4.0_2.13", "iceberg-aws-bundle")
+    found = (jars_of(f"emr-spark-8.0-{n}", "org.apache.iceberg", n, ICEBERG) for n in names)
+    return ",".join(str(jar) for jars in found for jar in jars)
 
 
 def emr_environment() -> Path:
