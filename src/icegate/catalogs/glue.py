@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from icegate import aws
 from icegate.catalogs.entries import CatalogEntry, Moved
-from icegate.catalogs.journal import OneByOne
 from icegate.catalogs.lease import beside_tables
+from icegate.catalogs.pointers import Pointers
 from icegate.errors import CatalogError
 from icegate.locks import Lock
 
@@ -53,7 +53,7 @@ HIVE = {"long": "bigint", "timestamptz": "timestamp", "time": "string", "uuid": 
 Table = dict[str, Any]
 
 
-class Glue(OneByOne):
+class Glue(Pointers):
     """The databases of an account and region whose files are in the lake's folder."""
 
     comes_late = True  # a request may be on its way when who sent it gives up

@@ -41,7 +41,7 @@ class State(Enum):
 
 
 class OneByOne(ABC):
-    """A catalog whose pointers move each by itself, if it's where one thinks it is."""
+    """A catalog whose tables move each by itself, if it's as one thinks it is."""
 
     lake: Lake
 
@@ -50,16 +50,23 @@ class OneByOne(ABC):
         """Return a lock between all processes that use the catalog."""
 
     @abstractmethod
-    def pointer(self, schema: str, name: str) -> str | None:
-        """Return where the metadata of a table is, None when there's no such table."""
+    def state(self, step: Step) -> State:
+        """Return how far a step is."""
 
     @abstractmethod
-    def put(self, schema: str, name: str, old: str | None, new: str, metadata: Any) -> None:
-        """Move a pointer from ``old``, or make it; raise ``Moved`` unless it's ``new`` then."""
+    def take(self, step: Step) -> None:
+        """Take a step, if it isn't taken; raise ``Moved`` where someone came first."""
 
     @abstractmethod
-    def remove(self, schema: str, name: str, old: str) -> None:
-        """Take a table out of the catalog; raise ``Moved`` where it isn't at ``old``."""
+    def back(self, step: Step) -> None:
+        """Take a step back, unless it wasn't taken, or someone built on it."""
+
+    def together(self, steps: Sequence[Step]) -> list[Step]:
+        """Return those of the steps that the catalog takes in one."""
+        return []
+
+    def take_together(self, steps: Sequence[Step]) -> None:
+        """Take these in one; raise ``Moved``, and then none of them is taken."""
 
     def move(self, steps: Sequence[Step]) -> None:
         """Take all steps, or none: raise ``Moved``, naming who is in the way."""
@@ -68,7 +75,7 @@ class OneByOne(ABC):
         if len(steps) == 1 and steps[0].new_name is None:
             self._check(steps)
             at_step("moving")
-            self._take(steps[0])
+            self.take(steps[0])
             return at_step("moved")
         with alone(self.lock("moves"), MOVE):
             self._settle()
@@ -123,86 +130,57 @@ class OneByOne(ABC):
         return states
 
     def _go(self, written: str, steps: Sequence[Step], states: Sequence[State]) -> None:
-        """Take what isn't taken; where something can't be any more, take all of it back."""
-        kept = [step for step in steps if step.new_location]
+        """Take what isn't taken; where something can't be any more, take all of it back.
+
+        Names that go are last, and with them what gets the name of one that goes.
+        """
+        gone = [step for step in steps if step.new_location is None]
+        names = {(step.namespace, step.name) for step in gone}
         known = [(s, state) for s, state in zip(steps, states, strict=True) if s.new_location]
+        last = [s for s, _ in known if s.new_name in names]
         try:
             for step, state in known:
                 if state is State.LOST:
                     raise Moved(step.full_name)
-            ahead = [step for step, state in known if state is State.AHEAD]
-            last = [step for step in ahead if step.final_name[0] == kept[-1].final_name[0]]
-            with ThreadPoolExecutor(AT_ONCE) as threads:
-                for _ in threads.map(self._take_one, [s for s in ahead if s not in last]):
-                    pass
-            for step in last:
-                self._take_one(step)
+            ahead = [s for s, state in known if state is State.AHEAD and s not in last]
+            self._take_all(ahead, known[-1][0].final_name[0] if known else "")
         except Moved as moved:
             log.warning("move=%s back=yes moved=%s", written, moved.table)
-            self._back(kept)
+            for step, _ in reversed(known):
+                self.back(step)
             storage.delete(written)
             raise
-        for step in steps:
-            if step.new_location is None:  # it stays where somebody wrote to it since
-                with suppress(Moved):
-                    self._take(step)
+        for step in [*gone, *last]:
+            with suppress(Moved):  # it stays where somebody wrote to it since
+                self.take(step)
         storage.delete(written)
 
+    def _take_all(self, steps: Sequence[Step], schema: str) -> None:
+        """Take steps, those of a schema after all others."""
+        last = [step for step in steps if step.final_name[0] == schema]
+        together = self.together(steps)
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            for _ in threads.map(
+                self._take_one, [s for s in steps if s not in last and s not in together]
+            ):
+                pass
+        if together:
+            self.take_together(together)
+            at_step("moved_one")
+        for step in last:
+            if step not in together:
+                self._take_one(step)
+
     def _take_one(self, step: Step) -> None:
-        self._take(step)
+        self.take(step)
         at_step("moved_one")
-
-    def _take(self, step: Step) -> None:
-        if step.new_location is None:
-            assert step.old_location is not None
-            return self.remove(step.namespace, step.name, step.old_location)
-        metadata = step.metadata or self._read(step.new_location)
-        old = None if step.new_name else step.old_location
-        self.put(*step.final_name, old, step.new_location, metadata)
-        if step.new_name and step.old_location:
-            self.remove(step.namespace, step.name, step.old_location)
-        return None
-
-    def _back(self, steps: Sequence[Step]) -> None:
-        for step in reversed(steps):
-            if self.pointer(*step.final_name) != step.new_location:
-                continue  # it wasn't taken, or someone built on it: then all of that stays
-            old, new = step.old_location, str(step.new_location)
-            with suppress(Moved):
-                if old and step.new_name:
-                    self.put(step.namespace, step.name, None, old, self._read(old))
-                if old is None or step.new_name:
-                    self.remove(*step.final_name, new)
-                else:
-                    self.put(*step.final_name, old=new, new=old, metadata=self._read(old))
 
     def _states(self, steps: Sequence[Step]) -> list[State]:
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            return [*threads.map(self._state, steps)]
+            return [*threads.map(self.state, steps)]
 
-    def _state(self, step: Step) -> State:
-        old, new = step.old_location, step.new_location
-        now = self.pointer(*step.final_name)
-        if new is None:
-            return State.TAKEN if now is None else State.AHEAD if now == old else State.LOST
-        if step.new_name:
-            before = self.pointer(step.namespace, step.name)
-            if before == old and now in (None, new):
-                return State.AHEAD
-        elif now == old:
-            return State.AHEAD
-        taken = now is not None and (now == new or self._follows(now, new))
-        return State.TAKEN if taken else State.LOST
-
-    def _follows(self, now: str, earlier: str) -> bool:
-        """Tell whether a table's metadata came after another file of it."""
-        try:
-            log = self._read(now).get("metadata-log") or []
-        except CatalogError:
-            return False
-        return any(entry["metadata-file"] == earlier for entry in log)
-
-    def _read(self, location: str) -> dict[str, Any]:
+    def read(self, location: str) -> dict[str, Any]:
+        """Return what a metadata file says; raises ``CatalogError``."""
         from icegate.catalog import read_metadata
 
         return read_metadata(CatalogEntry("", location.rpartition("/")[2], "table", location))

@@ -14,7 +14,7 @@ from released import add, ids, make, stored, two_releases
 from icegate.catalog import check_catalog
 from icegate.catalogs.entries import Step
 from icegate.catalogs.glue import Glue
-from icegate.catalogs.journal import OneByOne
+from icegate.catalogs.pointers import Pointers
 from icegate.catalogs.sqlite import Sqlite
 from icegate.errors import CatalogError
 from icegate.gate import refs, store
@@ -28,7 +28,7 @@ from targets import glue_server
 pytestmark = pytest.mark.slow
 
 
-class Singly(OneByOne):
+class Singly(Pointers):
     """The catalog in a file, as if it could move but one table at a time."""
 
     comes_late = False
@@ -68,13 +68,13 @@ TARGETS = [pytest.mark.long, pytest.mark.targets]
 @pytest.fixture(params=["file", pytest.param("glue", marks=TARGETS)])
 def bare(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> OneByOne:
+) -> Pointers:
     """A catalog without tables."""
     places: dict[str, Any] = {"home": make_home(tmp_path / "home"), "warehouse": tmp_path / "w h"}
     if request.param == "glue":
         glue = request.getfixturevalue("glue")
         lake = Lake(**places, **glue.catalog(f"lake_{uuid.uuid4().hex[:10]}"))
-        found: OneByOne = Glue(lake)
+        found: Pointers = Glue(lake)
     else:
         lake = Lake(**places)
         found = Singly(lake)
@@ -83,7 +83,7 @@ def bare(
 
 
 @pytest.fixture
-def kind(bare: OneByOne) -> OneByOne:
+def kind(bare: Pointers) -> Pointers:
     """A catalog with the tables `s.a`, `s.b` and `s.c`."""
     make(bare.lake, "s.a", "s.b", "s.c")
     return bare
@@ -95,7 +95,7 @@ def next_of(lake: Lake, *names: str) -> list[Step]:
     return [table.write(refs.with_properties(table.metadata, {"said": "yes"})) for table in tables]
 
 
-def stop_at(monkeypatch: pytest.MonkeyPatch, kind: OneByOne, step: str, steps: list[Step]) -> None:
+def stop_at(monkeypatch: pytest.MonkeyPatch, kind: Pointers, step: str, steps: list[Step]) -> None:
     """Begin a move that ends in the middle, as where its process is killed."""
     monkeypatch.setenv(FAIL_AT, step)
     with pytest.raises(CatalogError, match="no answer"):
@@ -103,11 +103,11 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, kind: OneByOne, step: str, steps: l
     monkeypatch.delenv(FAIL_AT)
 
 
-def at(kind: OneByOne) -> dict[str, str | None]:
+def at(kind: Pointers) -> dict[str, str | None]:
     return {name: kind.pointer("s", name) for name in ("a", "b", "c", "d")}
 
 
-def left(kind: OneByOne) -> list[str]:
+def left(kind: Pointers) -> list[str]:
     return [*listed(f"{kind.lake.root}/.moves")]
 
 
@@ -116,7 +116,7 @@ STOPS = ["moving", "moved_one", "moved_one,moved_one", "moved_one,moved_one,move
 
 @pytest.mark.parametrize("step", STOPS)
 def test_what_was_stopped_is_ended_by_the_next(
-    kind: OneByOne, monkeypatch: pytest.MonkeyPatch, step: str
+    kind: Pointers, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     steps = next_of(kind.lake, "a", "b", "c")
     stop_at(monkeypatch, kind, step, steps)
@@ -127,7 +127,7 @@ def test_what_was_stopped_is_ended_by_the_next(
     assert left(kind) == [] and kind.took(steps)
 
 
-def test_another_move_ends_it_first(kind: OneByOne, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_move_ends_it_first(kind: Pointers, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = next_of(kind.lake, "a", "b")
     stop_at(monkeypatch, kind, "moved_one", steps)
     late = next_of(kind.lake, "b", "c")  # read while half of it was done
@@ -139,7 +139,7 @@ def test_another_move_ends_it_first(kind: OneByOne, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("step", STOPS[:3])
 def test_all_is_taken_back_where_a_table_was_changed_since(
-    kind: OneByOne, monkeypatch: pytest.MonkeyPatch, step: str
+    kind: Pointers, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     before, steps = at(kind), next_of(kind.lake, "a", "b", "c")
     stop_at(monkeypatch, kind, step, steps)
@@ -150,7 +150,7 @@ def test_all_is_taken_back_where_a_table_was_changed_since(
     assert not kind.took(steps) and ids(kind.lake, "s.c") == [7]
 
 
-def test_rows_that_came_on_top_stay(kind: OneByOne, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_came_on_top_stay(kind: Pointers, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = next_of(kind.lake, "a", "b")
     stop_at(monkeypatch, kind, "moved_one", steps)
     add(kind.lake, "s.a", 7)  # on the table that has moved: the move can go on
@@ -165,7 +165,7 @@ def test_rows_that_came_on_top_stay(kind: OneByOne, monkeypatch: pytest.MonkeyPa
     assert stored(kind.lake, "s.a").metadata["properties"]["said"] == "yes"
 
 
-def test_who_is_in_the_way_is_told_before_anything_moves(kind: OneByOne) -> None:
+def test_who_is_in_the_way_is_told_before_anything_moves(kind: Pointers) -> None:
     steps = next_of(kind.lake, "a", "b")
     add(kind.lake, "s.b", 7)
     before = at(kind)
@@ -174,16 +174,16 @@ def test_who_is_in_the_way_is_told_before_anything_moves(kind: OneByOne) -> None
     assert at(kind) == before and left(kind) == []
 
 
-def test_someone_comes_in_the_middle(kind: OneByOne, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps, take, before = next_of(kind.lake, "a", "b"), type(kind)._take, at(kind)
+def test_someone_comes_in_the_middle(kind: Pointers, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, take, before = next_of(kind.lake, "a", "b"), type(kind).take, at(kind)
 
-    def slow(self: OneByOne, step: Step) -> None:
+    def slow(self: Pointers, step: Step) -> None:
         if step.name == "b":
-            monkeypatch.setattr(type(kind), "_take", take)
+            monkeypatch.setattr(type(kind), "take", take)
             add(kind.lake, "s.b", 7)
         take(self, step)
 
-    monkeypatch.setattr(type(kind), "_take", slow)
+    monkeypatch.setattr(type(kind), "take", slow)
     with pytest.raises(Moved, match=r"s\.b"):
         kind.move(steps)
     assert at(kind)["a"] == before["a"] and ids(kind.lake, "s.b") == [7] and left(kind) == []
@@ -191,20 +191,20 @@ def test_someone_comes_in_the_middle(kind: OneByOne, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("met", [False, True])
 def test_what_says_that_all_have_moved_moves_last(
-    kind: OneByOne, monkeypatch: pytest.MonkeyPatch, met: bool
+    kind: Pointers, monkeypatch: pytest.MonkeyPatch, met: bool
 ) -> None:
     make(kind.lake, "ledger.one", "ledger.two")
     ledger = [stored(kind.lake, f"ledger.{name}") for name in ("one", "two")]
     last = [table.write(table.metadata) for table in ledger]
-    steps, take, taken = next_of(kind.lake, "a", "b", "c"), type(kind)._take, list[str]()
+    steps, take, taken = next_of(kind.lake, "a", "b", "c"), type(kind).take, list[str]()
 
-    def noted(self: OneByOne, step: Step) -> None:
+    def noted(self: Pointers, step: Step) -> None:
         if met and step.name == "c":
             raise Moved("s.c")
         take(self, step)
         taken.append(step.full_name)
 
-    monkeypatch.setattr(type(kind), "_take", noted)
+    monkeypatch.setattr(type(kind), "take", noted)
     if met:
         with pytest.raises(Moved, match=r"s\.c"):
             kind.move([*steps, *last])
@@ -219,7 +219,7 @@ def test_what_says_that_all_have_moved_moves_last(
 @pytest.mark.parametrize("step", ["moving", "moved_one", "moved_one,moved_one"])
 @pytest.mark.parametrize("met", [False, True])
 def test_names_that_change_and_tables_that_go(
-    kind: OneByOne, monkeypatch: pytest.MonkeyPatch, step: str, met: bool
+    kind: Pointers, monkeypatch: pytest.MonkeyPatch, step: str, met: bool
 ) -> None:
     before = at(kind)
     (renamed, changed), gone = next_of(kind.lake, "a", "b"), stored(kind.lake, "s.c").entry
@@ -238,10 +238,10 @@ def test_names_that_change_and_tables_that_go(
         assert at(kind) == {"a": None, "b": b, "c": None, "d": renamed.new_location}
 
 
-def test_a_name_that_is_half_changed(kind: OneByOne, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_half_changed(kind: Pointers, monkeypatch: pytest.MonkeyPatch) -> None:
     (renamed, changed), remove = next_of(kind.lake, "a", "b"), type(kind).remove
 
-    def lost(self: OneByOne, schema: str, name: str, old: str) -> None:
+    def lost(self: Pointers, schema: str, name: str, old: str) -> None:
         monkeypatch.setattr(type(kind), "remove", remove)
         raise CatalogError("no answer")
 
@@ -255,7 +255,7 @@ def test_a_name_that_is_half_changed(kind: OneByOne, monkeypatch: pytest.MonkeyP
 
 
 def test_a_table_that_goes_is_kept_where_someone_wrote_to_it(
-    kind: OneByOne, monkeypatch: pytest.MonkeyPatch
+    kind: Pointers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = [*next_of(kind.lake, "a"), dropped(stored(kind.lake, "s.b").entry)]
     stop_at(monkeypatch, kind, "moving", steps)
@@ -265,7 +265,7 @@ def test_a_table_that_goes_is_kept_where_someone_wrote_to_it(
 
 
 def test_an_answer_that_is_lost_in_a_release(
-    bare: OneByOne, monkeypatch: pytest.MonkeyPatch
+    bare: Pointers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FAIL_AT, "ledger_staged,moving,moved_one,moved_one")
     two_releases(bare.lake)
@@ -273,7 +273,7 @@ def test_an_answer_that_is_lost_in_a_release(
 
 
 def test_it_is_ended_before_anything_is_built(
-    kind: OneByOne, monkeypatch: pytest.MonkeyPatch
+    kind: Pointers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not isinstance(kind, Glue):
         pytest.skip("a file's own check knows no moves")
