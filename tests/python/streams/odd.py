@@ -98,7 +98,9 @@ def outcomes(spark: Any) -> list[dict[str, Any]]:
     given, names = records(), [*what().routes[0].columns]
     rows = [("a", 0, n, AT, None, value) for n, value in enumerate(given)]
     found = parsed(session.createDataFrame(rows, RECORD), what())
-    texts = [f"cast(`_row_0.{name}` as string) as `{name}`" for name in names]
+    # A time without a date is one of today.
+    said = "replace(cast(`_row_0.{0}` as string), cast(current_date() as string), 'today')"
+    texts = [f"{said.format(name)} as `{name}`" for name in names]
     out = []
     for row in (
         found.selectExpr("source_offset", "_error", *texts).orderBy("source_offset").collect()
