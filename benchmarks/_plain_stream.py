@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from icegate.profiles import load_target
 from icegate.session import start_session, stop_session
-from icegate.settings import lake_from_target, load_target
+from icegate.settings import lake_from_target
 from icegate.streams import source
 from icegate.streams.config import load_stream
 

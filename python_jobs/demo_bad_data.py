@@ -21,8 +21,9 @@ from icegate.connect import local_endpoint
 from icegate.dbt_process import DBT
 from icegate.errors import IcegateError
 from icegate.gate import ledger
+from icegate.profiles import load_target
 from icegate.session import start_session, stop_session
-from icegate.settings import Lake, lake_from_target, load_target
+from icegate.settings import Lake, lake_from_target
 from icegate.tables.metadata import current_snapshot, row_count
 from landing_data.faults import Fault, choose
 from landing_data.generate import generate

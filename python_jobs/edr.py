@@ -25,7 +25,7 @@ CHOOSING = {"-s", "--select", "--models", "-m", "--exclude", "--selector", "-f",
 # What `edr` needs of a target: nothing that is a secret, since it goes to a file.
 KEYS = (
     *("type", "method", "threads", "memory", "cores", "ansi", "spark_conf"),
-    *("catalog", "catalog_type", "catalog_uri", "catalog_ref"),
+    *("catalog", "catalog_type", "catalog_uri", "catalog_ref", "catalog_options"),
 )
 SECRET = "DBT_ENV_SECRET_EDR_"  # a password goes by a variable, since profiles are a file
 # It asks PyPI for a newer version of itself, and tells its makers of each run, unless told not to.

@@ -12,7 +12,7 @@ import typer
 from edr import CHANNELS, run_edr
 from icegate.errors import ConfigError, IcegateError
 from icegate.packages import are_installed
-from icegate.settings import load_target
+from icegate.profiles import load_target
 
 NO_PAGE = (
     "elementary's tests did not run, and there is no page of it: the real package isn't installed. "

@@ -13,7 +13,8 @@ from edr import leave_out
 from icegate.catalog import catalog_of
 from icegate.dbt_process import build, options, run, tell
 from icegate.errors import IcegateError
-from icegate.settings import lake_from_target, load_target
+from icegate.profiles import load_target
+from icegate.settings import lake_from_target
 from icegate.storage import shown
 from packages import Choice, choose_packages
 

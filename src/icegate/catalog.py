@@ -33,6 +33,10 @@ def catalog_of(lake: Lake) -> Kind:
         from icegate.catalogs.glue import Glue
 
         return Glue(lake)
+    if lake.catalog_type == "rest":
+        from icegate.catalogs.rest import Rest
+
+        return Rest(lake)
     return Postgres(lake) if lake.catalog_uri else Sqlite(lake)
 
 

@@ -38,7 +38,7 @@ WARM_ROUNDS = 3
 START_TIMEOUT_S, STOP_TIMEOUT_S, POLL_S = 180, 15, 0.1
 # What a running server can't change; a target that differs in it is told so.
 LAUNCH_KEYS = (
-    *("catalog", "catalog_type", "catalog_uri", "catalog_ref"),
+    *("catalog", "catalog_type", "catalog_uri", "catalog_ref", "catalog_options"),
     *("warehouse", "bucket", "master", "memory", "cores"),
 )
 

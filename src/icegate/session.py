@@ -212,7 +212,8 @@ def resolve_jars(lake: Lake) -> None:
 
 def main() -> None:
     """Make ready for the project in the working folder what later starts need: jars, archive."""
-    from icegate.settings import lake_from_target, load_target
+    from icegate.profiles import load_target
+    from icegate.settings import lake_from_target
 
     try:
         lake = lake_from_target(load_target(Path.cwd())[1], Path.cwd())

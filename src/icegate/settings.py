@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from jinja2 import Environment, TemplateError, UndefinedError
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from icegate.catalogs.place import check_place
@@ -49,10 +47,12 @@ class Lake(BaseModel):
     # `s3://bucket/folder`: the tables are there, and not in `warehouse`.
     bucket: str | None = Field(default=None, pattern=r"^s3://[a-z0-9][a-z0-9.-]+[a-z0-9](/.+)?$")
     # The catalog of a team; without any of these it's a file in `home`.
-    catalog_type: Literal["postgres", "nessie", "glue"] | None = None
+    catalog_type: Literal["postgres", "nessie", "glue", "rest"] | None = None
     catalog_uri: str | None = None
     catalog_password: SecretStr | None = None
     catalog_token: SecretStr | None = None
+    catalog_credential: SecretStr | None = None
+    catalog_options: dict[str, str] = {}
     catalog_ref: str = Field(default="main", pattern=r"^[A-Za-z][A-Za-z0-9._/-]*$")
     # A cluster for the work; without it Spark works in the driver, on `cores` of this machine.
     # `submitted` is the Spark that spark-submit started, wherever that works.
@@ -67,7 +67,7 @@ class Lake(BaseModel):
 
     @model_validator(mode="after")
     def _check_catalog(self) -> Lake:
-        check_place(self.catalog_type, self.catalog_uri, self.bucket)
+        check_place(self.catalog_type, self.catalog_uri, self.bucket, self.catalog_options)
         return self
 
     @property
@@ -125,6 +125,7 @@ TARGET_KEYS = (
     "catalog_uri",
     "catalog_password",
     "catalog_token",
+    "catalog_credential",
     "catalog_ref",
     "master",
     "memory",
@@ -135,7 +136,7 @@ TARGET_KEYS = (
 )
 
 
-CATALOG_SECRETS = ("catalog_password", "catalog_token")
+CATALOG_SECRETS = ("catalog_password", "catalog_token", "catalog_credential")
 SECRETS = ("token", "password", *CATALOG_SECRETS)
 
 
@@ -148,13 +149,17 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
     warehouse = Path(home / "warehouse" if bucket or not said else said).expanduser()
     # What a variable leaves empty isn't said.
     given = {key: target[key] for key in TARGET_KEYS if target.get(key) not in (None, "")}
-    conf = {str(key): str(value) for key, value in (target.get("spark_conf") or {}).items()}
+    conf, options = (
+        {str(key): str(value) for key, value in (target.get(of) or {}).items() if value != ""}
+        for of in ("spark_conf", "catalog_options")
+    )
     try:
         return Lake(
             home=home,
             warehouse=(project_dir / warehouse).absolute(),
             bucket=bucket,
             spark_conf=conf,
+            catalog_options=options,
             **given,
         )
     except ValidationError as error:
@@ -185,114 +190,3 @@ def _version_of(package: str) -> str:
         return version(package)
     except PackageNotFoundError:  # a job's pyspark is files of its Spark, without metadata
         return str(import_module(package).__version__)
-
-
-def load_target(
-    project_dir: Path, profiles_dir: Path | None = None, target: str | None = None
-) -> tuple[str, dict[str, Any]]:
-    """Read the name and the keys of a target as dbt would, without importing dbt (over a second).
-
-    Raises ``ConfigError``.
-    """
-    wanted, keys = find_target(project_dir, profiles_dir, target)
-    return wanted, {key: render(value, typed=key not in SECRETS) for key, value in keys.items()}
-
-
-def find_target(
-    project_dir: Path, profiles_dir: Path | None, target: str | None
-) -> tuple[str, dict[str, Any]]:
-    """Return the name and the keys of a target as they are written.
-
-    Raises ``ConfigError`` when a file, the profile or the target isn't there.
-    """
-    project = _read_yaml(project_dir / "dbt_project.yml", "a dbt project")
-    name = str(project.get("profile", ""))
-    path = find_profiles(project_dir, profiles_dir)
-    profiles = _read_yaml(path, "profiles")
-    if name not in profiles:
-        known = ", ".join(key for key in profiles if key != "config")
-        raise ConfigError(
-            f"cannot find profile {name!r}",
-            why=f"{path} has: {known}",
-            fix="correct `profile:` in dbt_project.yml",
-        )
-    outputs = profiles[name].get("outputs") or {}
-    wanted = (
-        target or os.environ.get("DBT_TARGET") or render(profiles[name].get("target", "default"))
-    )
-    if wanted not in outputs:
-        raise ConfigError(
-            f"cannot find target {wanted!r}",
-            why=f"profile {name!r} has: {', '.join(outputs)}",
-            fix="name one of these with --target",
-        )
-    return wanted, outputs[wanted]
-
-
-def find_profiles(project_dir: Path, profiles_dir: Path | None) -> Path:
-    """Return where the profiles are that dbt would take; raises ``ConfigError`` without any."""
-    chosen = profiles_dir or os.environ.get("DBT_PROFILES_DIR")
-    folders = [Path(chosen)] if chosen else [project_dir, Path.home() / ".dbt"]
-    path = next((f / "profiles.yml" for f in folders if (f / "profiles.yml").is_file()), None)
-    if path is None:
-        raise ConfigError(
-            "cannot find profiles.yml",
-            why=f"looked in {', '.join(str(f) for f in folders)}",
-            fix="run this in the project folder, or name the folder with --profiles-dir",
-        )
-    return path
-
-
-def read_rendered(path: Path, what: str, key: str | None = None, typed: bool = True) -> Any:
-    """Read a YAML file, or only what is below one key of it, with ``env_var`` as in profiles.
-
-    Where it isn't ``typed`` a variable's value stays the text that it is, as a password has to.
-    """
-    found = _read_yaml(path, what)
-    return render(found if key is None else found.get(key), typed)
-
-
-def read_keys(path: Path, what: str) -> list[str]:
-    """Return the keys of a YAML file."""
-    return [*_read_yaml(path, what)]
-
-
-def _read_yaml(path: Path, what: str) -> dict[str, Any]:
-    try:
-        return yaml.safe_load(path.read_text()) or {}
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"cannot find {what}: {path}",
-            why="the file isn't there",
-            fix="run this in the project folder, or name it with --project-dir",
-        ) from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"cannot read {path}", why=str(error), fix="repair the YAML") from error
-
-
-def _env_var(name: str, default: str | None = None) -> str:
-    value = os.environ.get(name, default)
-    if value is None:
-        raise UndefinedError(f"environment variable {name} isn't set")
-    return value
-
-
-def render(value: Any, typed: bool = True, env_var: Callable[..., str] = _env_var) -> Any:
-    """Render ``env_var`` in every string, and give numbers and booleans their type, as dbt does."""
-    if isinstance(value, dict):
-        return {key: render(inner, typed, env_var) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [render(inner, typed, env_var) for inner in value]
-    if not isinstance(value, str) or "{" not in value:
-        return value
-    jinja = Environment()
-    jinja.filters.update(as_number=float, as_bool=lambda text: text.lower() == "true")
-    what = f"cannot render {value!r}"
-    try:
-        rendered = jinja.from_string(value).render(env_var=env_var)
-        return yaml.safe_load(rendered) if typed else rendered
-    except TemplateError as error:
-        raise ConfigError(what, why=str(error), fix="set the variable") from error
-    except yaml.YAMLError:  # which shows the value: it may be a password
-        why = "what comes out can't be read as YAML"
-        raise ConfigError(what, why=why, fix="correct the variable") from None

@@ -81,7 +81,8 @@ def catalog_conf(lake: Lake) -> dict[str, str]:
     return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         **{f"{catalog}.{key}": value for key, value in catalog_of(lake).conf().items()},
-        f"{catalog}.warehouse": lake.root,
+        # A REST catalog's server has names for what it has, and no folder.
+        **({} if lake.catalog_type == "rest" else {f"{catalog}.warehouse": lake.root}),
         **{f"{catalog}.{key}": value for key, value in _objects_conf(lake).items()},
         f"{catalog}.cache-enabled": "false",  # a cached table hides what another process wrote
         f"{catalog}.table-default.commit.retry.num-retries": "30",

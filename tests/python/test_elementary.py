@@ -15,7 +15,8 @@ from hub import Hub
 import edr
 import packages
 from icegate.catalog import list_relations
-from icegate.settings import Lake, lake_from_target, load_target, read_rendered
+from icegate.profiles import load_target, read_rendered
+from icegate.settings import Lake, lake_from_target
 from landing_data.generate import generate
 from landing_data.plan import Plan
 

@@ -18,8 +18,9 @@ from conftest import ROOT, DbtProject, DbtRun, make_home
 import edr
 import packages
 from icegate.dbt_process import DBT
+from icegate.profiles import load_target
 from icegate.session import start_session
-from icegate.settings import Lake, load_target
+from icegate.settings import Lake
 
 MACROS = ROOT / "macros" / "elementary"
 needs_it = pytest.mark.skipif(

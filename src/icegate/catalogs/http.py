@@ -39,13 +39,32 @@ def ask(
     except urllib.error.HTTPError as error:
         raise _refusal(what, error) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise CatalogError(
-            f"cannot use the catalog {what}",
-            why=f"no answer from it: {reason}",
-            fix="see that the server runs and is reached from here: `curl`; or correct "
-            "`catalog_uri:` of the target",
-        ) from error
+        raise no_answer(what, getattr(error, "reason", error)) from error
+
+
+def no_answer(what: str, reason: object) -> CatalogError:
+    """Return the error for a server that said nothing, or nothing that can be read."""
+    return CatalogError(
+        f"cannot use the catalog {what}",
+        why=f"no answer from it: {reason}",
+        fix="see that the server runs and is reached from here: `curl`; or correct "
+        "`catalog_uri:` of the target",
+    )
+
+
+def refusal(what: str, status: int, said: str, secret: str = "catalog_token") -> Exception:
+    """Return ``Refused``, or the error for a user who may not do that, known by ``secret``."""
+    if status not in (401, 403):
+        return Refused(status, said)
+    return CatalogError(
+        f"cannot use the catalog {what}",
+        why=f"the server refuses this user: {said}"
+        if status == 401
+        else f"this user may not do that there: {said}",
+        fix=f"correct the variable that `{secret}:` reads: it may have expired"
+        if status == 401
+        else "have the right granted",
+    )
 
 
 def _refusal(what: str, error: urllib.error.HTTPError) -> Exception:
@@ -54,14 +73,4 @@ def _refusal(what: str, error: urllib.error.HTTPError) -> Exception:
         message = str(said.get("message") or said.get("reason"))
     except (OSError, ValueError, AttributeError):
         message = str(error.reason)
-    if error.code not in (401, 403):
-        return Refused(error.code, message)
-    return CatalogError(
-        f"cannot use the catalog {what}",
-        why=f"the server refuses this user: {message}"
-        if error.code == 401
-        else f"this user may not do that there: {message}",
-        fix="correct the variable that `catalog_token:` reads: it may have expired"
-        if error.code == 401
-        else "have the right granted",
-    )
+    return refusal(what, error.code, message)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from icegate import storage
 from icegate.aws import AT_ONCE
 from icegate.catalogs.entries import CatalogEntry, Moved, Step
-from icegate.errors import CatalogError
 from icegate.gate.steps import at_step
 from icegate.locks import Lock, alone
 
@@ -38,6 +37,11 @@ class State(Enum):
     AHEAD = "ahead"
     TAKEN = "taken"
     LOST = "lost"
+
+    @classmethod
+    def of(cls, is_ahead: bool) -> State:
+        """Return the state of a step that isn't taken."""
+        return cls.AHEAD if is_ahead else cls.LOST
 
 
 class OneByOne(ABC):
@@ -67,6 +71,7 @@ class OneByOne(ABC):
 
     def take_together(self, steps: Sequence[Step]) -> None:
         """Take these in one; raise ``Moved``, and then none of them is taken."""
+        raise NotImplementedError
 
     def move(self, steps: Sequence[Step]) -> None:
         """Take all steps, or none: raise ``Moved``, naming who is in the way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
 from icegate.errors import ConfigError
@@ -9,17 +10,22 @@ from icegate.errors import ConfigError
 SCHEMES = ("postgresql", "postgres")
 # What both drivers, Spark's and Python's, understand in the same way.
 OPTIONS = {"sslmode", "sslrootcert", "options"}
+REST = "`catalog_uri: https://host/api/catalog`"
 NESSIE = "`catalog_uri: http://host:19120/api/v2`"
 POSTGRES = "`postgresql://user@host:5432/database`"
 WHAT = "cannot use `catalog_uri:` of the target"
 SHOWN = "there is a password in it, which would be shown"
 
 
-def check_place(kind: str | None, uri: str | None, bucket: str | None) -> None:
+def check_place(
+    kind: str | None, uri: str | None, bucket: str | None, options: Mapping[str, str]
+) -> None:
     """Raise ``ConfigError``, which doesn't show the address, where it can't be one of its kind."""
+    if options:
+        _check_options(kind, options)
     if kind == "glue":
         return _check_glue(uri, bucket)
-    form = NESSIE if kind == "nessie" else POSTGRES
+    form = {"nessie": NESSIE, "rest": REST}.get(kind or "", POSTGRES)
     if uri is None:
         if kind is not None:
             raise ConfigError(
@@ -34,9 +40,26 @@ def check_place(kind: str | None, uri: str | None, bucket: str | None) -> None:
         raise ConfigError(WHAT, why=str(error), fix=fix) from None
     if kind == "nessie":
         _check_nessie(url, fix)
+    elif kind == "rest":
+        _check_server(url, fix)
     else:
         _check_postgres(url, fix)
     return None
+
+
+def _check_options(kind: str | None, options: Mapping[str, str]) -> None:
+    """Raise ``ConfigError`` for options that aren't a REST catalog's, or that have a key."""
+    what = "cannot use `catalog_options:` of the target"
+    if kind != "rest":
+        fix = "leave it out, or write `catalog_type: rest`"
+        raise ConfigError(what, why="only catalog_type rest has any", fix=fix)
+    for name in options:
+        if name in ("token", "credential"):
+            raise ConfigError(what, why=SHOWN, fix=_by_variable(f"catalog_{name}"))
+        if name.lower() == "header.authorization":
+            raise ConfigError(what, why=SHOWN, fix=_by_variable("catalog_token"))
+        if name in ("uri", "type"):
+            raise ConfigError(what, why=f"{name} is said elsewhere", fix="leave it out")
 
 
 def _check_glue(uri: str | None, bucket: str | None) -> None:
@@ -54,12 +77,17 @@ def _check_glue(uri: str | None, bucket: str | None) -> None:
 
 def _check_nessie(url: SplitResult, fix: str) -> None:
     """Raise ``ConfigError`` unless it's the address of Nessie's API, version 2."""
+    _check_server(url, fix)
+    if url.path.rstrip("/").rpartition("/")[2] != "v2" or url.query:
+        raise ConfigError(WHAT, why="Nessie's API of version 2 ends in /api/v2", fix=fix)
+
+
+def _check_server(url: SplitResult, fix: str) -> None:
+    """Raise ``ConfigError`` unless it's the address of an HTTP server, without a password."""
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(WHAT, why="it's no address of an HTTP server", fix=fix)
     if url.password is not None or url.username is not None:
         raise ConfigError(WHAT, why=SHOWN, fix=_by_variable("catalog_token"))
-    if url.path.rstrip("/").rpartition("/")[2] != "v2" or url.query:
-        raise ConfigError(WHAT, why="Nessie's API of version 2 ends in /api/v2", fix=fix)
 
 
 def _check_postgres(url: SplitResult, fix: str) -> None:

@@ -68,14 +68,14 @@ class Opened:
 
     @cached_property
     def _loaded(self) -> tuple[str, dict[str, Any]]:
-        from icegate.settings import load_target
+        from icegate.profiles import load_target
 
         return load_target(self.project, self.profiles_dir, self.wanted)
 
     @property
     def written(self) -> dict[str, Any]:
         """What the profile says of the target, before variables are filled in."""
-        from icegate.settings import find_target
+        from icegate.profiles import find_target
 
         return find_target(self.project, self.profiles_dir, self.wanted)[1]
 

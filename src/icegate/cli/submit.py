@@ -71,7 +71,7 @@ def submit(
     from icegate.emr import pack
     from icegate.emr.serverless import Application
     from icegate.emr.submit import Packed, spark_submit, variables
-    from icegate.settings import find_profiles
+    from icegate.profiles import find_profiles
 
     _check_bucket(app)
     at = Opened(project_dir, profiles_dir, target)

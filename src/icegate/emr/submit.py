@@ -14,7 +14,7 @@ from icegate import objects
 from icegate.emr import job, pack
 from icegate.errors import ConfigError
 from icegate.health.reasons import size
-from icegate.settings import render
+from icegate.profiles import render
 
 # Archives are unpacked into the job's working folder, where they can be read only.
 DRIVER = {

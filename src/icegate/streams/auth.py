@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from icegate.errors import ConfigError, did_you_mean
-from icegate.settings import read_keys, read_rendered
+from icegate.profiles import read_keys, read_rendered
 
 FILE = "profiles/kafka.yml"
 MSK_IAM = "software.amazon.msk:aws-msk-iam-auth:2.3.9"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.functional_validators import BeforeValidator
 
 from icegate.errors import ConfigError, did_you_mean
-from icegate.settings import read_rendered
+from icegate.profiles import read_rendered
 
 FOLDER = "python_jobs/streams"
 PATH = r"\$(?:\.[A-Za-z_][A-Za-z0-9_-]*)*"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from icegate.settings import Lake, lake_from_target, load_target
+from icegate.profiles import load_target
+from icegate.settings import Lake, lake_from_target
 
 PROFILES = """
 shop:

@@ -21,9 +21,10 @@ import pytest
 from shop import Ran, make_project, run_icegate
 
 from icegate import processes
+from icegate.profiles import load_target
 from icegate.server import APP, HOST, find_server
 from icegate.server_app import OPERATION, cancel_left
-from icegate.settings import lake_from_target, load_target
+from icegate.settings import lake_from_target
 
 JARS = Path(__file__).parents[3] / ".icegate" / "ivy"
 PROFILES = """
@@ -167,7 +168,8 @@ for name in ("tcp", "tcp6"):
 LOADERS = """
 from pathlib import Path
 from icegate.connect import local_endpoint, open_connect
-from icegate.settings import lake_from_target, load_target
+from icegate.profiles import load_target
+from icegate.settings import lake_from_target
 lake = lake_from_target(load_target(Path.cwd())[1], Path.cwd())
 of_a_task = "select java_method('org.apache.spark.util.Utils', 'getContextOrSparkClassLoader')"
 for _ in range(2):

@@ -12,7 +12,7 @@ import pytest
 
 from icegate.emr import job, pack, submit
 from icegate.errors import ConfigError
-from icegate.settings import find_target
+from icegate.profiles import find_target
 
 OPTIONS = (
     "--application",

@@ -11,10 +11,10 @@ import duckdb
 import pytest
 from conftest import ROOT
 from pyiceberg.catalog import Catalog, load_catalog
+from targets.rest_server import rest_catalog
 
 from gate.gated import NOT_NULL, GatedProject
 from gate.other_duckdb import read_by_rest
-from gate.rest_catalog import rest_catalog
 from gate.trino import needs_trino, query, trino
 from icegate.catalog import list_relations, open_catalog
 from icegate.duck import extension_file, open_duckdb

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from conftest import ROOT, DbtRun, make_home
 
+from icegate.profiles import load_target
 from icegate.session import start_session
-from icegate.settings import lake_from_target, load_target
+from icegate.settings import lake_from_target
 from landing_data.faults import FAULTS
 from landing_data.generate import generate
 from landing_data.plan import Plan

@@ -12,7 +12,7 @@ import yaml
 from conftest import ROOT
 
 from icegate.errors import ConfigError
-from icegate.settings import read_rendered
+from icegate.profiles import read_rendered
 from icegate.streams.auth import MSK_IAM, load_profile
 from icegate.streams.source import REDACTED
 

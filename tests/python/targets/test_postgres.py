@@ -22,8 +22,9 @@ from icegate.catalog import check_catalog, list_relations
 from icegate.errors import CatalogError, ConfigError
 from icegate.gate import ledger
 from icegate.gate.build import publishing
+from icegate.profiles import load_target
 from icegate.session import start_session
-from icegate.settings import Lake, lake_from_target, load_target
+from icegate.settings import Lake, lake_from_target
 from targets.machine import machine as small_project
 from targets.postgres_server import PASSWORD, USER, PostgresServer, binaries, running
 

@@ -171,8 +171,9 @@ def main() -> None:
     own and fails on no demand.
     """
     from icegate.connect import local_endpoint
+    from icegate.profiles import load_target
     from icegate.session import start_session, stop_session
-    from icegate.settings import Lake, lake_from_target, load_target
+    from icegate.settings import Lake, lake_from_target
     from writers.failing import failing_session
 
     on_server = len(sys.argv) > 1

@@ -51,6 +51,8 @@ class IcegateCredentials(SparkCredentials):
     catalog_uri: str | None = None
     catalog_password: str | None = field(default=None, repr=False)
     catalog_token: str | None = field(default=None, repr=False)
+    catalog_credential: str | None = field(default=None, repr=False)
+    catalog_options: dict[str, str] = field(default_factory=dict)
     catalog_ref: str | None = None
     home: str | None = None
     warehouse: str | None = None
