@@ -67,6 +67,7 @@ test-targets: $(installed) postgres ## run what each target has to do, on real s
 	$(python) -m pytest -m targets --junitxml=target/targets.xml --durations=15 tests/python/targets $(ARGS); \
 	code=$$?; $(python) tests/python/targets/write_matrix.py target/targets.xml docs/targets.md && exit $$code
 	$(python) -m pytest -m "not long" $(two_at_once) --catalog postgres tests/python/gate tests/python/writers tests/python/history
+	$(python) -m pytest -m "not long" $(two_at_once) --catalog rest tests/python/gate tests/python/history
 
 postgres: ## get a PostgreSQL for the tests of a shared catalog, where there is none and apt is at hand
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { apt-get -q update && apt-get -q install -y postgresql; } || true

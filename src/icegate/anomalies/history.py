@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from itertools import groupby
 from typing import Any
 
-from icegate.gate.refs import BUILD_STAMP, MAIN, RELEASE_STAMP, Metadata, head
+from icegate.gate.refs import BUILD_STAMP, MAIN, RELEASE_STAMP, Metadata, head, with_releases
 from icegate.tables.metadata import ancestry, row_count
 
 
@@ -56,7 +56,7 @@ def changes(metadata: Metadata, ref: str = MAIN) -> list[Point]:
     what was changed: their difference is right, and updates can't be told from rows that stayed.
     """
     points: list[Point] = []
-    for snapshot in reversed(list(_line(metadata, ref))):
+    for snapshot in reversed(list(_line(with_releases(metadata), ref))):
         if snapshot.get("summary", {}).get("operation") != "replace":
             points.append(_point(snapshot, points[-1].rows if points else None))
     return points

@@ -13,12 +13,16 @@ from icegate.errors import CatalogError
 TIMEOUT_S = 60
 
 
-class Refused(Exception):
+class Refused(CatalogError):
     """What a server says no to: its status, and what it says in the field ``message``."""
 
-    def __init__(self, status: int, said: str) -> None:
+    def __init__(self, what: str, status: int, said: str) -> None:
         self.status, self.said = status, said
-        super().__init__(f"{status} {said}")
+        super().__init__(
+            f"cannot use the catalog {what}",
+            why=f"the server says: {said} ({status})",
+            fix="see to that, and run it again",
+        )
 
 
 def ask(
@@ -55,7 +59,7 @@ def no_answer(what: str, reason: object) -> CatalogError:
 def refusal(what: str, status: int, said: str, secret: str = "catalog_token") -> Exception:
     """Return ``Refused``, or the error for a user who may not do that, known by ``secret``."""
     if status not in (401, 403):
-        return Refused(status, said)
+        return Refused(what, status, said)
     return CatalogError(
         f"cannot use the catalog {what}",
         why=f"the server refuses this user: {said}"

@@ -14,13 +14,12 @@ from icegate.aws import AT_ONCE
 from icegate.catalogs.entries import CatalogEntry
 from icegate.catalogs.http import Refused
 from icegate.catalogs.lease import beside_tables
-from icegate.catalogs.rest_client import Name, schema_path, suppress_status
-from icegate.catalogs.rest_moves import CONFLICT, MISSING, TOGETHER, RestMoves
+from icegate.catalogs.rest_client import Client, Name, schema_path, suppress_status
+from icegate.catalogs.rest_moves import MISSING, TOGETHER, RestMoves
 from icegate.errors import CatalogError
 from icegate.locks import Lock
 
 if TYPE_CHECKING:
-    from icegate.catalogs.tables import Tables
     from icegate.settings import Lake
 
 NEEDED = {
@@ -118,19 +117,20 @@ class Rest(RestMoves):
             return
         place = {"location": f"{self.lake.root}/{schema}"}
         new = {"namespace": schema.split("."), "properties": place}
-        with suppress_status(CONFLICT):  # another process made it meanwhile
+        try:
             self._client.send("POST", "namespaces", new)
+        except Refused:  # with a status of each server's own where another process made it
+            if schema not in self.schemas():
+                raise
 
     def drop_schema(self, schema: str) -> None:
         """Drop a schema that has no tables any more."""
         with suppress_status(MISSING):
             self._client.send("DELETE", schema_path(schema))
 
-    def tables(self) -> Tables:
+    def tables(self) -> Client:
         """Return PyIceberg's way to the same tables."""
-        from icegate.catalogs.tables import Tables
-
-        return Tables(self.lake)
+        return self._client
 
     def _names(self, of: Name) -> list[tuple[str, str, str]]:
         """Return kind, schema and name of all tables, or of all views, of a schema."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.io import FileIO
+from pyiceberg.typedef import EMPTY_DICT
 from requests import RequestException, Response, Session
 
 from icegate.catalogs.http import TIMEOUT_S, Refused, no_answer, refusal
 from icegate.errors import CatalogError
+from icegate.files import StoredFiles
 
 if TYPE_CHECKING:
     from icegate.settings import Lake
@@ -57,16 +60,25 @@ class Client(RestCatalog):
 
     def _create_session(self) -> Session:
         session = super()._create_session()
-        session.request = partial(session.request, timeout=TIMEOUT_S)  # type: ignore[method-assign]
+        session.request = partial(self._request, session.request)  # type: ignore[method-assign]
         # Files are read with the keys that this machine has, of which a server needn't make more.
         session.headers.pop(DELEGATION, None)
         return session
+
+    def _request(self, request: Callable[..., Response], *given: Any, **named: Any) -> Response:
+        try:
+            return request(*given, **{"timeout": TIMEOUT_S} | named)
+        except RequestException as error:
+            raise no_answer(self.what, error) from error
+
+    def _load_file_io(self, properties: Any = EMPTY_DICT, location: str | None = None) -> FileIO:
+        return StoredFiles()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (Refused, CatalogError):
+        except CatalogError:
             raise
         except (RequestException, ValueError) as error:
             raise no_answer(self.what, error) from error

@@ -28,6 +28,7 @@ from icegate.catalogs.rest_client import (
 from icegate.errors import CatalogError
 
 MARK = "icegate.moved"  # a property: the file that the last move was written as
+BACK = "back from "  # and before it, that the move was taken back
 TOGETHER = "POST /v1/{prefix}/transactions/commit"
 VIEWS = "POST /v1/{prefix}/namespaces/{namespace}/views"
 BAD, MISSING, CONFLICT = 400, 404, 409
@@ -122,7 +123,10 @@ class RestMoves(OneByOne):
             if step.new_name:
                 old = (step.namespace, step.name)
                 self._client.send("POST", renames(found.kind), from_to(step.final_name, old))
-            change = _change(found.kind, found.metadata, self.read(step.old_location))
+            before = self.read(step.old_location)
+            # So that nobody who looks for the step in what the table had before finds it.
+            known = {**(before.get("properties") or {}), MARK: f"{BACK}{_mark(step)}"}
+            change = _change(found.kind, found.metadata, {**before, "properties": known})
             self._client.send("POST", path_of(found.kind, step.namespace, step.name), change)
 
     @property
@@ -197,7 +201,8 @@ class RestMoves(OneByOne):
             return True
         with suppress(ValueError, CatalogError):
             since = files[files.index(str(old)) + 1 :]
-            return any(_marked(self.read(file)) == mark for file in since)
+            marks = {_marked(self.read(file)) for file in since} | {_marked(found.metadata)}
+            return mark in marks and f"{BACK}{mark}" not in marks
         return False
 
     def _is_top(self, found: Found, step: Step) -> bool:
@@ -209,13 +214,9 @@ class RestMoves(OneByOne):
         return of_step and log[-1]["metadata-file"] == step.old_location
 
     def _check_conflict(self, refused: Refused) -> None:
-        """Raise ``CatalogError`` where the server refuses what isn't in anybody's way."""
+        """Raise what the server refuses where nobody is in the way."""
         if refused.status not in (MISSING, CONFLICT):
-            raise CatalogError(
-                f"cannot write to the catalog {self}",
-                why=f"the server says: {refused.said} ({refused.status})",
-                fix="see to that, and run it again",
-            ) from refused
+            raise refused
 
     def _forget(self, steps: Sequence[Step]) -> None:
         """Delete files that told what to change: the server has written its own."""

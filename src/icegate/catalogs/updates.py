@@ -104,14 +104,15 @@ def view_updates(old: Metadata, new: Metadata) -> list[Update]:
         if current != old["current-version-id"]:
             updates.append({"action": "set-current-view-version", "view-version-id": current})
         return updates
-    schemas = {each["schema-id"] for each in old["schemas"]}
-    if wanted["schema-id"] not in schemas:
-        (schema,) = (s for s in new["schemas"] if s["schema-id"] == wanted["schema-id"])
+    (schema,) = (s for s in new["schemas"] if s["schema-id"] == wanted["schema-id"])
+    # A server adds no schema that it has already.
+    same = [s["schema-id"] for s in old["schemas"] if _columns(s) == _columns(schema)]
+    if not same:
         updates.append({"action": "add-schema", "schema": schema})
-        wanted = {**wanted, "schema-id": LAST}
+    version = {**wanted, "schema-id": same[0] if same else LAST}
     return [
         *updates,
-        {"action": "add-view-version", "view-version": wanted},
+        {"action": "add-view-version", "view-version": version},
         {"action": "set-current-view-version", "view-version-id": LAST},
     ]
 
@@ -119,6 +120,10 @@ def view_updates(old: Metadata, new: Metadata) -> list[Update]:
 def view_requirements(old: Metadata) -> list[Update]:
     """Return what has to hold for updates of a view: that it's the same one."""
     return [{"type": "assert-view-uuid", "uuid": old["view-uuid"]}]
+
+
+def _columns(schema: Metadata) -> Any:
+    return schema["fields"], schema.get("identifier-field-ids") or []
 
 
 def _refuse_others(old: Metadata, new: Metadata, handled: set[str]) -> None:

@@ -25,6 +25,7 @@ def history(
 ) -> Shown:
     """Show what became of a row: each change, when readers got it, and in which release."""
     from icegate.catalog import list_relations, open_catalog, read_metadata
+    from icegate.gate.refs import with_releases
     from icegate.history.rows import changes_of_row
 
     entry = find_entry(list_relations(at.lake), table, at.lake.catalog)
@@ -36,7 +37,7 @@ def history(
         )
     asked = dict(_parsed(text) for text in key)
     opened = open_catalog(at.lake).load_table((entry.namespace, entry.name))
-    found = [*changes_of_row(opened, read_metadata(entry), asked)]
+    found = [*changes_of_row(opened, with_releases(read_metadata(entry)), asked)]
     title = Line(f"{entry.full_name}, {', '.join(key)}", "bold")
     if not found:
         none = "no version that is kept has this row"

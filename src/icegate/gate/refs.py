@@ -195,6 +195,24 @@ def release(
     return {**edited, "snapshots": signed, "refs": {**edited["refs"], tag_of(number): tag}}
 
 
+def with_releases(metadata: Metadata) -> Metadata:
+    """Return the metadata with the releases of its snapshots where only their tags tell.
+
+    In a REST catalog no snapshot is signed: its server takes no change of one that is there.
+    """
+    first: dict[str, int] = {}
+    for number, snapshot_id in releases(metadata).items():
+        found = snapshot(metadata, snapshot_id) or {}
+        first.setdefault(found.get("summary", {}).get(BUILD_STAMP, ""), number)
+    snapshots = [
+        {**s, "summary": {RELEASE_STAMP: str(first[build]), **s["summary"]}}
+        if (build := s.get("summary", {}).get(BUILD_STAMP)) in first
+        else s
+        for s in metadata.get("snapshots") or []
+    ]
+    return {**metadata, "snapshots": snapshots}
+
+
 def without_refs(metadata: Metadata, names: Collection[str]) -> Metadata:
     """Return the metadata without these branches and tags; their snapshots expire later."""
     refs = metadata.get("refs") or {}

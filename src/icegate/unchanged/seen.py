@@ -57,7 +57,7 @@ class Seen:
 
     def since(self, name: str) -> str:
         """Return the release that a table or view is of, else when it was written."""
-        known = self.metadata(name) or {}
+        known = refs.with_releases(self.metadata(name) or {})
         now = view_version(known) or refs.snapshot(known, self.head(known)) or {}
         release = now.get("summary", {}).get(refs.RELEASE_STAMP)
         written = datetime.fromtimestamp(now.get("timestamp-ms", 0) / 1000, timezone.utc)

@@ -53,6 +53,7 @@ def test_a_lost_reply_is_looked_up(
     assert len(gated.seen("events")) == (1 if before else 2)  # once, whatever happened
 
 
+@pytest.mark.own_files
 def test_each_commit_tells_whose_it_is(gated: GatedProject) -> None:
     gated.values("events", 10)
     assert gated.dbt("build").ok

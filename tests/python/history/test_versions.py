@@ -83,6 +83,7 @@ def test_a_time_before_the_table_is_told_from_one_that_has_expired(asked: Scene)
         assert "what is to stay needs a tag" in said
 
 
+@pytest.mark.own_files
 def test_what_pyiceberg_took_out_of_the_log_is_a_gap(asked: Scene) -> None:
     """The version before would else seem to have held until the next."""
     (first, _), (second, then), (third, last) = (insert(asked, id) for id in (1, 2, 3))

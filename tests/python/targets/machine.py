@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from conftest import ROOT, make_home
@@ -19,7 +20,7 @@ from icegate.catalog import open_catalog
 from icegate.connect import local_endpoint, thrift_port
 from icegate.dbt_process import DBT
 from icegate.settings import Lake, lake_from_target
-from targets import cluster, glue_server, nessie_server, postgres_server, s3_server
+from targets import cluster, glue_server, nessie_server, postgres_server, rest_server, s3_server
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 # Each of them, by the shipped target whose keys it has; with a server the warm one of the home does
@@ -38,6 +39,8 @@ TARGETS = {
     "nessie, s3": "nessie",
     "postgres, connect, s3": "postgres",
     "glue, s3": "glue",
+    "rest": "rest",
+    "rest, s3": "rest",
 }
 ORDERS = """
 {{ config(materialized='incremental', incremental_strategy='merge', unique_key='id') }}
@@ -200,6 +203,14 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             objects = started.enter_context(s3_server.running())
             target["warehouse"] = f"s3://{objects.bucket}/a warehouse"
             environ |= objects.environ
+        if name.startswith("rest"):
+            with patch.dict(os.environ, environ):  # the server writes to the bucket, too
+                served = started.enter_context(rest_server.running())
+            own = {} if objects is None else {"bucket": target["warehouse"]}
+            target |= served.catalog("lake", folder / "a warehouse", **own)
+            target |= {"warehouse": own.get("bucket", str(folder / "a warehouse"))}
+            for key in ("catalog_options", "catalog_token", "catalog_credential"):
+                target.pop(key)
         if "cluster" in name:
             workers = started.enter_context(cluster.running(folder / "cluster"))
             environ["ICEGATE_MASTER"], target["spark_conf"] = workers.master, cluster.CONF

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from environments import environment
 from maven import jar_of
 
 from icegate.server_launch import free_port
+from targets.door import bearer, door
 from targets.programs import LIMIT_S, Program, started
 
 VERSION = "0.99.0"
@@ -79,53 +78,5 @@ def running() -> AbstractContextManager[NessieServer]:
 @contextmanager
 def guarded(server: NessieServer) -> Iterator[str]:
     """Let only who has ``TOKEN`` through to a server, as its own OIDC would; yield the address."""
-    door = ThreadingHTTPServer(("127.0.0.1", 0), type("Door", (_Door,), {"server_": server}))
-    thread = Thread(target=door.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{door.server_port}/api/v2"
-    finally:
-        door.shutdown()
-        thread.join()
-        door.server_close()
-
-
-class _Door(BaseHTTPRequestHandler):
-    server_: NessieServer
-
-    def _pass_on(self) -> None:
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            self._answer(401, b'{"message": "token expired"}')
-            return
-        body = self._body() or None
-        url = f"http://127.0.0.1:{self.server_.port}{self.path}"
-        names = ("Content-Type", "Content-Encoding", "Accept")
-        kept = {name: value for name, value in self.headers.items() if name in names}
-        try:
-            with urlopen(Request(url, body, kept, method=self.command)) as answer:
-                self._answer(answer.status, answer.read())
-        except HTTPError as error:
-            self._answer(error.code, error.read())
-
-    def _body(self) -> bytes:
-        """Return what was sent, which Java's client sends in chunks."""
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        found = b""
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            found += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return found
-
-    do_GET = do_POST = do_PUT = do_DELETE = _pass_on
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+    with door(server.port, bearer(TOKEN, b'{"message": "token expired"}')) as address:
+        yield f"{address}/api/v2"
