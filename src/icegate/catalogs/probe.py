@@ -8,16 +8,21 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from icegate import objects
-from icegate.catalog import CatalogEntry, catalog_of, list_relations, read_metadata
+from icegate import objects, storage
+from icegate.catalog import catalog_of
 from icegate.catalogs.entries import Moved, Step
 from icegate.errors import CatalogError
 from icegate.explain import explain
+from icegate.gate.refs import with_properties
+from icegate.gate.store import StoredTable, read_tables
 from icegate.settings import Lake
 from icegate.storage import is_remote, listed, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+SAID = "icegate.probe"
 
 
 class Ability(NamedTuple):
@@ -135,25 +140,23 @@ class _Probe:
         self._has("a", 2)
 
     def commits(self) -> None:
-        """Move two tables at once to their metadata before and back, first with a stale one."""
+        """Change two tables at once, and then again, where one was changed meanwhile."""
         if not self.lake.has_own_catalog:
             raise _Cannot("the catalog is one that Icegate knows by Spark alone")
-        catalog = catalog_of(self.lake)
+        catalog, old = catalog_of(self.lake), self._tables()
+        catalog.move([_said(table, "once") for table in old])
         now = self._tables()
-        before = {**now, "b": _before(now["b"]), "c": _before(now["c"])}
-        back = [_step(now[name], before[name]) for name in ("b", "c")]
-        try:
-            catalog.move([back[0], _step(before["c"], now["c"])])
-        except Moved:
-            pass
-        else:
-            raise _Cannot("a commit was taken that named metadata of another time")
-        if self._tables() != now:
-            raise _Cannot("of several tables one moved, another didn't")
-        catalog.move(back)
-        if self._tables() != before:
+        if [_says(table) for table in now] != ["once", "once"]:
             raise _Cannot("two tables were to move, and didn't")
-        catalog.move([_step(before[name], now[name]) for name in ("b", "c")])
+        late = [_said(now[0], "twice"), _said(old[1], "twice")]
+        try:
+            catalog.move(late)
+        except Moved:
+            storage.delete(str(late[1].new_location))
+        else:
+            raise _Cannot("a commit was taken that was made on metadata of another time")
+        if [_says(table) for table in self._tables()] != ["once", "once"]:
+            raise _Cannot("of several tables one moved, another didn't")
 
     def rename(self) -> None:
         """Give a table another name, and read it."""
@@ -172,17 +175,14 @@ class _Probe:
             seen = found[0] if found else "none"
             raise _Cannot(f"{relation} has {seen} rows and should have {rows}")
 
-    def _tables(self) -> dict[str, CatalogEntry]:
-        entries = list_relations(self.lake, self.schema)
-        return {entry.name: entry for entry in entries if entry.kind == "table"}
+    def _tables(self) -> list[StoredTable]:
+        return [*read_tables(self.lake, {f"{self.schema}.{name}" for name in ("b", "c")})]
 
 
-def _before(table: CatalogEntry) -> CatalogEntry:
-    """Return a table as it was before its newest commit."""
-    log = read_metadata(table)["metadata-log"]
-    return table._replace(metadata_location=log[-1]["metadata-file"])
+def _said(table: StoredTable, word: str) -> Step:
+    """Write a table's next state, in which a property says a word."""
+    return table.write(with_properties(table.metadata, {SAID: word}))
 
 
-def _step(old: CatalogEntry, new: CatalogEntry) -> Step:
-    locations = old.metadata_location, new.metadata_location
-    return Step(old.namespace, old.name, *locations, read_metadata(new))
+def _says(table: StoredTable) -> str | None:
+    return (table.metadata.get("properties") or {}).get(SAID)

@@ -280,6 +280,20 @@ def test_someone_who_writes_meanwhile_loses_nothing(lake: Lake) -> None:
     assert ids(lake, "s.a") == [0, 1, 2, 9] and refs.builds(metadata(lake, "s.a")) == []
 
 
+def test_tags_tell_the_releases_of_snapshots_that_are_not_signed(lake: Lake) -> None:
+    def of(metadata: refs.Metadata) -> list[str | None]:
+        return [s["summary"].get(refs.RELEASE_STAMP) for s in metadata["snapshots"]]
+
+    found = metadata(lake, "s.a")
+    bare = [
+        {**s, "summary": {k: v for k, v in s["summary"].items() if k != refs.RELEASE_STAMP}}
+        for s in found["snapshots"]
+    ]
+    assert of(refs.with_releases({**found, "snapshots": bare})) == [None, "1", "2", None]
+    assert of(refs.with_releases(found)) == [None, "1", "2", None]
+    assert refs.with_releases({}) == {"snapshots": []}
+
+
 # expire
 
 

@@ -282,6 +282,18 @@ def test_only_who_may_gets_through(
         assert ledger.last_release(holder) == 1
 
 
+def test_a_server_that_goes_away(served: Lake, tmp_path: Path, spark: Any) -> None:
+    with door(_port(served)) as address:
+        late = through(served, address)
+        project = DbtProject(tmp_path / "a project", late, start_session(late), gate=True)
+        project.write("models/m.sql", "{{ config(materialized='table') }} select 1 as id")
+        assert project.dbt("build").ok
+        before = locations(served)
+    run = project.dbt("build")
+    assert not run.ok and f"cannot use the catalog {address}" in run.text
+    assert locations(served) == before
+
+
 # bad input
 
 
