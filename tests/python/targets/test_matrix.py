@@ -50,9 +50,7 @@ def test_a_release_in_one_step(at: Any) -> None:
     (release,) = json.loads(at.icegate("release", "list", "--json"))["releases"]
     assert release["state"] == "published"
     if not catalog_of(at.lake).at_once:
-        pytest.xfail(
-            "its tables move in turn: `test_journal.py` and `test_rest.py` kill it in between"
-        )
+        pytest.xfail("in turn: `test_journal.py` and `test_rest.py` kill it in between")
 
 
 def test_tests_without_spark(at: Any) -> None:
