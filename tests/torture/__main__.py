@@ -140,9 +140,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--planted", default="", choices=[*FAULTS, GOOD], help="in each batch")
     parser.add_argument("--warm", type=float, default=0.75, help="share of builds on a server")
     said = "but for `sqlite`, the builds on the server are another machine's"
-    parser.add_argument(
-        "--catalog", default="sqlite", choices=["sqlite", "postgres", "nessie", "glue"], help=said
-    )
+    kinds = ["sqlite", "postgres", "nessie", "glue", "rest"]
+    parser.add_argument("--catalog", default=kinds[0], choices=kinds, help=said)
     parser.add_argument("--sabotage", help="break the gate, to see that it's noticed")
     return parser.parse_args()
 

@@ -105,6 +105,8 @@ class Shop:
         if self.lake.catalog_type == "nessie":
             keys = ("catalog_type", "catalog_uri", "catalog_ref")
             target |= {key: getattr(self.lake, key) for key in keys}
+        elif self.lake.catalog_type == "rest":
+            target |= {"catalog_type": "rest", "catalog_uri": self.lake.catalog_uri}
         elif self.lake.catalog_type == "glue":
             target |= {"catalog_type": "glue", "warehouse": self.lake.bucket}
         elif self.lake.catalog_uri:

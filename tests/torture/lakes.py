@@ -1,4 +1,5 @@
-"""Lakes of the harness, each with a catalog of its own: a file, a database, a branch of Nessie.
+"""Lakes of the harness, each with a catalog of its own: a file, a database, a branch of Nessie,
+a REST server.
 
 On Glue they have one account, so each begins by forgetting the tables of the one before.
 """
@@ -28,13 +29,15 @@ from icegate.settings import Lake
 # How each process of the harness learns of the server; a build gets the password alone.
 SERVER, PASSWORD, NESSIE = "TORTURE_POSTGRES", "TORTURE_PASSWORD", "TORTURE_NESSIE"
 GLUE = "AWS_ENDPOINT_URL_GLUE"
+REST = "TORTURE_REST"
+RUNNING: list[Any] = []  # what serves the catalogs by REST, in the process that makes lakes
 
 
 @contextmanager
 def server(kind: str) -> Iterator[dict[str, str]]:
     """Run a server for the catalogs of all lakes; yield what processes have to know of it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
-    from targets import glue_server, nessie_server, postgres_server
+    from targets import glue_server, nessie_server, postgres_server, rest_server
 
     if kind == "sqlite":
         yield {}
@@ -45,6 +48,11 @@ def server(kind: str) -> Iterator[dict[str, str]]:
     elif kind == "glue":
         with glue_server.running() as glue:
             yield glue.environ
+    elif kind == "rest":
+        with rest_server.running() as rest:
+            RUNNING.append(rest)
+            os.environ[REST] = kind
+            yield {REST: kind}
     else:
         with postgres_server.running() as running:
             known = {SERVER: running.uri(), PASSWORD: postgres_server.PASSWORD}
@@ -62,7 +70,14 @@ def lake_of(home: Path, **keys: Any) -> Lake:
         where = {"catalog_type": "nessie", "catalog_uri": uri, "catalog_ref": _name(home)}
     elif GLUE in os.environ:
         where = {"catalog_type": "glue", "bucket": f"s3://lake/{_name(home)}"}
+    elif REST in os.environ:
+        where = {"catalog_type": "rest", "catalog_uri": _rest(home).read_text()}
     return Lake(home=home, warehouse=home.parent / "warehouse", **where, **keys)
+
+
+def _rest(home: Path) -> Path:
+    """Return the file that tells where the server of a lake is, beside the server's own."""
+    return home.parent / "served" / "catalog_uri"
 
 
 def _name(home: Path) -> str:
@@ -77,18 +92,20 @@ def database_of(home: Path) -> str:
 
 def is_shared() -> bool:
     """Tell whether the catalogs are on a server, for builds of several machines."""
-    return any(name in os.environ for name in (SERVER, NESSIE, GLUE))
+    return any(name in os.environ for name in (SERVER, NESSIE, GLUE, REST))
 
 
 def moves_at_once() -> bool:
     """Tell whether readers see all tables of a release in the same moment."""
-    return GLUE not in os.environ
+    return GLUE not in os.environ and REST not in os.environ
 
 
 def is_moving(home: Path) -> bool:
     """Tell whether tables of a release are on their way, where each moves by itself."""
     if moves_at_once():
         return False
+    if REST in os.environ:
+        return any((home.parent / "warehouse" / ".moves").glob("*"))
     folder = f"{_name(home)}/.moves/"
     return bool(_aws("s3").list_objects_v2(Bucket="lake", Prefix=folder)["KeyCount"])
 
@@ -102,6 +119,12 @@ def make_catalog(home: Path) -> None:
 
         port = int(os.environ[NESSIE].rpartition(":")[2].partition("/")[0])
         NessieServer(home, port).catalog(_name(home))
+    elif REST in os.environ:
+        own = _rest(home).parent
+        own.mkdir()
+        (rest,) = RUNNING
+        address = rest.serve(Lake(home=own, warehouse=home.parent / "warehouse"))
+        _rest(home).write_text(address)
     elif GLUE in os.environ:
         from targets.glue_server import forget_tables
 
@@ -165,7 +188,7 @@ def _rows(home: Path) -> list[dict[str, Any]]:
     if uri := database_of(home):
         made = _ask(uri, "select to_regclass('iceberg_tables') is not null as made")
         return _ask(uri, "select * from iceberg_tables") if made[0]["made"] else []
-    catalog = home / "catalog.db"
+    catalog = (_rest(home).parent if REST in os.environ else home) / "catalog.db"
     if not catalog.exists():
         return []
     db = sqlite3.connect(f"file:{catalog}?mode=ro", uri=True, timeout=60)

@@ -56,6 +56,11 @@ class RestServer:
         context = jetty.ee10.servlet.ServletContextHandler()
         context.addServlet(jetty.ee10.servlet.ServletHolder(servlet), "/*")
         server = jetty.server.Server(jvm.java.net.InetSocketAddress("127.0.0.1", 0))
+        # Spark asks for json.`/a/path` as a table first; Jetty refuses a name with a slash by itself.
+        (connector,) = server.getConnectors()
+        http = connector.getConnectionFactory("http/1.1").getHttpConfiguration()
+        http.setUriCompliance(jetty.http.UriCompliance.LEGACY)
+        context.getServletHandler().setDecodeAmbiguousURIs(True)
         server.setHandler(context)
         server.start()
         return f"http://127.0.0.1:{server.getURI().getPort()}"
