@@ -150,7 +150,11 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
     # What a variable leaves empty isn't said.
     given = {key: target[key] for key in TARGET_KEYS if target.get(key) not in (None, "")}
     conf, options = (
-        {str(key): str(value) for key, value in (target.get(of) or {}).items() if value != ""}
+        {
+            str(key): str(value)
+            for key, value in (target.get(of) or {}).items()
+            if value not in (None, "")
+        }
         for of in ("spark_conf", "catalog_options")
     )
     try:

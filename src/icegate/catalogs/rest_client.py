@@ -12,7 +12,9 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.typedef import EMPTY_DICT
 from requests import RequestException, Response, Session
+from requests.adapters import HTTPAdapter
 
+from icegate.aws import AT_ONCE
 from icegate.catalogs.http import TIMEOUT_S, Refused, no_answer, refusal
 from icegate.errors import CatalogError
 from icegate.files import StoredFiles
@@ -60,6 +62,8 @@ class Client(RestCatalog):
 
     def _create_session(self) -> Session:
         session = super()._create_session()
+        for scheme in ("http://", "https://"):  # by itself it keeps ten connections, and warns
+            session.mount(scheme, HTTPAdapter(pool_maxsize=AT_ONCE))
         session.request = partial(self._request, session.request)  # type: ignore[method-assign]
         # Files are read with the keys that this machine has, of which a server needn't make more.
         session.headers.pop(DELEGATION, None)

@@ -313,6 +313,14 @@ def test_servers_that_are_not_there_or_lack_what_is_needed(served: Lake) -> None
         assert "spark_conf" in error.value.fix
 
 
+def test_options_that_a_variable_leaves_empty_are_none(tmp_path: Path) -> None:
+    options = {"warehouse": None, "scope": "", "prefix": "a"}
+    at = {"catalog_type": "rest", "catalog_uri": "http://rest"}
+    assert lake_from_target({**at, "catalog_options": options}, tmp_path).catalog_options == {
+        "prefix": "a"
+    }
+
+
 @pytest.mark.parametrize(
     ("keys", "why"),
     [
