@@ -22,10 +22,8 @@ from icegate.locks import Lock
 if TYPE_CHECKING:
     from icegate.settings import Lake
 
-NEEDED = {
-    "register a table": "POST /v1/{prefix}/namespaces/{namespace}/register",
-    "rename a table": "POST /v1/{prefix}/tables/rename",
-}
+TABLE = "/v1/{prefix}/namespaces/{namespace}/tables"
+NEEDED = {"make a table": f"POST {TABLE}", "change a table": f"POST {TABLE}/{{table}}"}
 KINDS = ("table", "view")
 
 

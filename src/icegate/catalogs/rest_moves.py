@@ -30,6 +30,8 @@ from icegate.errors import CatalogError
 MARK = "icegate.moved"  # a property: the file that the last move was written as
 BACK = "back from "  # and before it, that the move was taken back
 TOGETHER = "POST /v1/{prefix}/transactions/commit"
+REGISTER = "POST /v1/{prefix}/namespaces/{namespace}/register"
+RENAME = {kind: f"POST /v1/{{prefix}}/{kind}s/rename" for kind in ("table", "view")}
 VIEWS = "POST /v1/{prefix}/namespaces/{namespace}/views"
 BAD, MISSING, CONFLICT = 400, 404, 409
 
@@ -56,11 +58,12 @@ class RestMoves(OneByOne):
         at = final.location if final else None
         if step.new_location is None:
             return State.TAKEN if at is None else State.of(at == step.old_location)
-        if final is not None and at != step.old_location and self._has(final, step):
-            return State.TAKEN
+        is_there = final is not None and at != step.old_location and self._has(final, step)
         if step.new_name is None:
-            return State.of(at == step.old_location)
+            return State.TAKEN if is_there else State.of(at == step.old_location)
         before = self._found(step.namespace, step.name)
+        if is_there:  # under both names where its process was killed in between
+            return State.of(True) if before and self._has(before, step) else State.TAKEN
         ready = before and (before.location == step.old_location or self._has(before, step))
         # What has its name and is of another kind is to go, by a step of its own.
         free = before and (final is None or final.kind != before.kind)
@@ -122,7 +125,7 @@ class RestMoves(OneByOne):
         with suppress_status(BAD, MISSING, CONFLICT):  # someone was faster: then it stays
             if step.new_name:
                 old = (step.namespace, step.name)
-                self._client.send("POST", renames(found.kind), from_to(step.final_name, old))
+                self._renamed(found.kind, step.final_name, old)
             before = self.read(step.old_location)
             # So that nobody who looks for the step in what the table had before finds it.
             known = {**(before.get("properties") or {}), MARK: f"{BACK}{_mark(step)}"}
@@ -149,11 +152,13 @@ class RestMoves(OneByOne):
         """Return what a step makes of a table or view."""
         return step.metadata or self.read(str(step.new_location))
 
+    def _marked_new(self, step: Step) -> dict[str, Any]:
+        new = self._new(step)
+        return {**new, "properties": {**(new.get("properties") or {}), MARK: _mark(step)}}
+
     def _change(self, step: Step) -> dict[str, Any]:
-        new, old = self._new(step), self.read(str(step.old_location))
-        marked = {**(new.get("properties") or {}), MARK: _mark(step)}
-        kind = "view" if "versions" in new else "table"
-        return _change(kind, old, {**new, "properties": marked})
+        new = self._marked_new(step)
+        return _change(_kind(new), self.read(str(step.old_location)), new)
 
     def _commit(self, found: Found, step: Step) -> None:
         """Change a table or view as a step says."""
@@ -171,21 +176,64 @@ class RestMoves(OneByOne):
                 raise Moved(step.full_name) from refused
         self._forget([step])
 
+    def _renamed(self, kind: str, old: Name, new: Name) -> None:
+        """Give a table or view another name; it has both for a moment where the server can't."""
+        if RENAME[kind] in self._client.endpoints:
+            self._client.send("POST", renames(kind), from_to(old, new))
+            return
+        known, there = self._loaded(kind, *old), self._loaded(kind, *new)
+        if known is None:
+            return
+        if there is None:
+            self._create(kind, new, known.metadata)
+        elif _marked(there.metadata) != _marked(known.metadata):
+            raise Moved(".".join(new))
+        if (since := self._loaded(kind, *old)) and since.location != known.location:
+            raise Moved(".".join(old))
+        self._client.send("DELETE", path_of(kind, *old))
+
+    def _create(self, kind: str, of: Name, metadata: dict[str, Any]) -> None:
+        """Make a table or view that has what its metadata says."""
+        schema, name = of
+        new = {
+            "name": name,
+            "location": metadata["location"],
+            "properties": metadata.get("properties") or {},
+            "schema": updates.current_schema(metadata),
+        }
+        if kind == "view":
+            new["view-version"] = updates.current_version(metadata)
+            made = self._client.send("POST", f"{schema_path(schema)}/views", new)["metadata"]
+            change = _change(kind, made, metadata)  # what it takes of a version is its text
+        else:
+            told = updates.of_a_new_table(metadata)
+            self._client.send(
+                "POST", f"{schema_path(schema)}/tables", {**new, "stage-create": True}
+            )
+            change = {"requirements": [{"type": "assert-create"}], "updates": told}
+        self._client.send("POST", path_of(kind, schema, name), change)
+
     def _register(self, step: Step) -> None:
         schema, name = step.final_name
-        new = {"name": name, "metadata-location": step.new_location}
+        wanted = self._marked_new(step)
+        as_file = REGISTER in self._client.endpoints and "versions" not in wanted
         try:
-            self._client.send("POST", f"{schema_path(schema)}/register", new)
+            if as_file:
+                new = {"name": name, "metadata-location": step.new_location}
+                self._client.send("POST", f"{schema_path(schema)}/register", new)
+            else:
+                self._create(_kind(wanted), step.final_name, wanted)
         except Refused as refused:
             if self.state(step) is not State.TAKEN:
                 self._check_conflict(refused)
                 raise Moved(step.full_name) from refused
+        if not as_file:
+            self._forget([step])
 
     def _rename(self, found: Found | None, step: Step, new: Name) -> None:
         try:
             if found is not None:
-                names = from_to((step.namespace, step.name), new)
-                self._client.send("POST", renames(found.kind), names)
+                self._renamed(found.kind, (step.namespace, step.name), new)
         except Refused as refused:
             self._check_conflict(refused)
         if self.state(step) is not State.TAKEN:
@@ -233,6 +281,10 @@ def _change(kind: str, old: dict[str, Any], new: dict[str, Any]) -> dict[str, An
         changes = updates.table_updates(old, new)
         required = updates.table_requirements(old, changes)
     return {"requirements": required, "updates": changes}
+
+
+def _kind(metadata: dict[str, Any]) -> str:
+    return "view" if "versions" in metadata else "table"
 
 
 def _mark(step: Step) -> str:

@@ -77,6 +77,23 @@ def table_updates(old: Metadata, new: Metadata) -> list[Update]:
     return [update for part in parts for update in part(old, new)]
 
 
+def of_a_new_table(metadata: Metadata) -> list[Update]:
+    """Return what makes a table of nothing; raises ``CatalogError`` where a server can't.
+
+    It counts schemas by itself, and snapshots name theirs.
+    """
+    ids = [each["schema-id"] for each in metadata["schemas"]]
+    if sorted(ids) != [*range(len(ids))]:
+        raise CatalogError(
+            "cannot make a table in a REST catalog",
+            why="some of its schemas were dropped, and this server can only count them anew",
+            fix="build the model anew, under a name of its own",
+        )
+    nothing = {"table-uuid": metadata["table-uuid"], "location": None}
+    uuid = {"action": "assign-uuid", "uuid": metadata["table-uuid"]}
+    return [uuid, *table_updates(nothing, metadata)]
+
+
 def table_requirements(old: Metadata, updates: Sequence[Update]) -> list[Update]:
     """Return what has to hold for updates: that nobody changed what they were made of."""
     refs = old.get("refs") or {}
@@ -97,14 +114,13 @@ def view_updates(old: Metadata, new: Metadata) -> list[Update]:
         old, new, {"schemas", "versions", "current-version-id", "location", "properties"}
     )
     updates = [*_location(old, new), *_properties(old, new)]
-    current = new["current-version-id"]
-    (wanted,) = (each for each in new["versions"] if each["version-id"] == current)
+    current, wanted = new["current-version-id"], current_version(new)
     known = {each["version-id"]: each for each in old["versions"]}
     if known.get(current) == wanted:
         if current != old["current-version-id"]:
             updates.append({"action": "set-current-view-version", "view-version-id": current})
         return updates
-    (schema,) = (s for s in new["schemas"] if s["schema-id"] == wanted["schema-id"])
+    schema = current_schema(new)
     # A server adds no schema that it has already.
     same = [s["schema-id"] for s in old["schemas"] if _columns(s) == _columns(schema)]
     if not same:
@@ -115,6 +131,19 @@ def view_updates(old: Metadata, new: Metadata) -> list[Update]:
         {"action": "add-view-version", "view-version": version},
         {"action": "set-current-view-version", "view-version-id": LAST},
     ]
+
+
+def current_version(view: Metadata) -> dict[str, Any]:
+    """Return what a view is by now."""
+    current = view["current-version-id"]
+    return next(each for each in view["versions"] if each["version-id"] == current)
+
+
+def current_schema(metadata: Metadata) -> dict[str, Any]:
+    """Return the schema that a table or view has by now."""
+    of = current_version(metadata) if "versions" in metadata else {}
+    current = of.get("schema-id", metadata.get("current-schema-id"))
+    return next(each for each in metadata["schemas"] if each["schema-id"] == current)
 
 
 def view_requirements(old: Metadata) -> list[Update]:

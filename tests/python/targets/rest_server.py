@@ -56,7 +56,7 @@ class RestServer:
         context = jetty.ee10.servlet.ServletContextHandler()
         context.addServlet(jetty.ee10.servlet.ServletHolder(servlet), "/*")
         server = jetty.server.Server(jvm.java.net.InetSocketAddress("127.0.0.1", 0))
-        # Spark asks for json.`/a/path` as a table first; Jetty refuses a name with a slash by itself.
+        # Spark asks for json.`/a/path` as a table first, which Jetty refuses by itself.
         (connector,) = server.getConnectors()
         http = connector.getConnectionFactory("http/1.1").getHttpConfiguration()
         http.setUriCompliance(jetty.http.UriCompliance.LEGACY)

@@ -17,7 +17,9 @@ from released import add, event, ids, locations, make, stored, two_releases
 from icegate.catalog import catalog_of, check_catalog, list_relations
 from icegate.catalogs.entries import Moved, Step
 from icegate.catalogs.journal import State
-from icegate.catalogs.rest_moves import MARK, TOGETHER, VIEWS
+from icegate.catalogs.rest import NEEDED
+from icegate.catalogs.rest_client import Client
+from icegate.catalogs.rest_moves import MARK, REGISTER, RENAME, TOGETHER, VIEWS
 from icegate.errors import CatalogError, ConfigError
 from icegate.gate import ledger, refs
 from icegate.gate.steps import FAIL_AT
@@ -70,14 +72,22 @@ def _port(lake: Lake) -> int:
 # moves
 
 
-@pytest.fixture(params=["one commit", "each by itself"])
+# What a server may lack, and what a lake there does with.
+LACKS = {
+    "nothing": (),
+    "commits of many": (TOGETHER,),
+    "other names": (TOGETHER, REGISTER, *RENAME.values()),
+}
+
+
+@pytest.fixture(params=LACKS)
 def filled(served: Lake, request: pytest.FixtureRequest) -> Iterator[Lake]:
-    """A lake with the tables `s.a`, `s.b` and `s.c`, on a server with a commit for many or not."""
+    """A lake with the tables `s.a`, `s.b` and `s.c`, on a server that may lack something."""
     make(served, "s.a", "s.b", "s.c")
-    if request.param == "one commit":
+    if request.param == "nothing":
         yield served
         return
-    with without(served, TOGETHER) as address:
+    with without(served, *LACKS[request.param]) as address:
         yield through(served, address)
 
 
@@ -201,6 +211,60 @@ def test_names_that_change_and_tables_that_go(
     assert ids(filled, "s.b") == ([7] if met else []) and left(filled) == []
 
 
+def test_a_name_that_is_half_changed(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    (renamed, changed), send = next_of(filled, "a", "b"), Client.send
+
+    def lost(self: Any, method: str, *given: Any, **named: Any) -> Any:
+        if method == "DELETE":
+            raise CatalogError("no answer")
+        return send(self, method, *given, **named)
+
+    steps, kind = [renamed.renamed("s", "d"), changed], catalog_of(filled)
+    monkeypatch.setattr(Client, "send", lost)
+    if RENAME["table"] in kind._client.endpoints:  # type: ignore[attr-defined]
+        kind.move(steps)
+    else:
+        with pytest.raises(CatalogError):
+            kind.move(steps)
+        assert {"a", "d"} <= {*said(filled)}
+    monkeypatch.undo()
+    check_catalog(filled)
+    assert said(filled) == {"b": "yes", "c": None, "d": "yes"} and left(filled) == []
+
+
+def test_a_table_is_made_with_all_that_it_has(filled: Lake) -> None:
+    add(filled, "s.a", 1)
+    add(filled, "s.a", 2)
+    old = stored(filled, "s.a").metadata
+    tag = {"snapshot-id": old["snapshots"][0]["snapshot-id"], "type": "tag"}
+    spec = {"spec-id": 1, "fields": [PARTITION]}
+    order = {"order-id": 1, "fields": [SORTED]}
+    table = stored(filled, "s.a")
+    wanted = {
+        **old,
+        "refs": {**old["refs"], "first": tag},
+        "schemas": [*old["schemas"], {**old["schemas"][0], "schema-id": 1, "fields": [MORE]}],
+        "current-schema-id": 1,
+        "last-column-id": 9,
+        "partition-specs": [*old["partition-specs"], spec],
+        "default-spec-id": 1,
+        "sort-orders": [*old["sort-orders"], order],
+        "default-sort-order-id": 1,
+    }
+    catalog_of(filled).move([table.write(wanted).renamed("s", "d")])
+    new = stored(filled, "s.d").metadata
+    new["properties"].pop(MARK)
+    same = ("table-uuid", "location", "refs", "snapshots", "properties", "current-schema-id")
+    same += ("schemas", "partition-specs", "default-spec-id", "sort-orders", "last-column-id")
+    assert {key: new[key] for key in same} == {key: wanted[key] for key in same}
+    assert set(said(filled)) == {"b", "c", "d"} and ids(filled, "s.d", "first") == [1]
+
+
+PARTITION = {"source-id": 9, "field-id": 1000, "transform": "identity", "name": "more"}
+SORTED = {"source-id": 9, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
+MORE = {"id": 9, "name": "more", "required": False, "type": "long"}
+
+
 def test_a_new_table_that_is_in_the_way(filled: Lake) -> None:
     known = stored(filled, "s.a")
     anew = known.write(known.metadata)._replace(old_location=None)
@@ -217,15 +281,15 @@ def test_a_release_whose_answers_are_lost(filled: Lake, monkeypatch: pytest.Monk
 
 
 def test_a_table_takes_the_place_of_a_view_and_back(
-    served: Lake, tmp_path: Path, spark: Any
+    filled: Lake, tmp_path: Path, spark: Any
 ) -> None:
-    project = DbtProject(tmp_path / "a project", served, start_session(served), gate=True)
+    project = DbtProject(tmp_path / "a project", filled, start_session(filled), gate=True)
     for number, kind in enumerate(("view", "view", "table", "table", "view")):
         model = f"{{{{ config(materialized='{kind}') }}}} select {number} as id"
         project.write("models/m.sql", model)
         run = project.dbt("build")
         assert run.ok, run.text
-        (entry,) = list_relations(served, project.schema)
+        (entry,) = list_relations(filled, project.schema)
         assert entry.kind == kind and project.rows("select * from {s}.m") == [(number,)]
 
 
@@ -306,9 +370,9 @@ def test_servers_that_are_not_there_or_lack_what_is_needed(served: Lake) -> None
             with pytest.raises(CatalogError, match="cannot use the catalog") as error:
                 use(through(served, address))
             assert why in error.value.why and "catalog_uri" in error.value.fix
-    with without(served, "POST /v1/{prefix}/namespaces/{namespace}/register") as address:
+    with without(served, NEEDED["change a table"]) as address:
         few = through(served, address)
-        with pytest.raises(CatalogError, match="can't register a table") as error:
+        with pytest.raises(CatalogError, match="can't change a table") as error:
             check_catalog(few)
         assert "spark_conf" in error.value.fix
 
