@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
@@ -182,13 +182,13 @@ class AdvisoryLock:
 
     def take(self, what: str, *, shared: bool = False) -> Held:
         """Wait for the lock and return it."""
-        return self._called(f"pg_advisory_lock{'_shared' if shared else ''}")[0]
+        return _Taken(self._called(f"pg_advisory_lock{'_shared' if shared else ''}")[0])
 
     def try_take(self, what: str) -> Held | None:
         """Return the lock, or None where someone holds it."""
         db, held = self._called("pg_try_advisory_lock")
         if held:
-            return db
+            return _Taken(db)
         db.close()
         return None
 
@@ -221,3 +221,18 @@ def _psycopg() -> Any:
             fix="`pip install 'icegate[postgres]'`",
         ) from error
     return psycopg
+
+
+class _Taken:
+    """A lock that this process holds, by a connection of its own."""
+
+    def __init__(self, db: psycopg.Connection[dict[str, Any]]) -> None:
+        self._db = db
+
+    def close(self) -> None:
+        """Give it back now: the server ends a connection that was closed only by and by."""
+        import psycopg
+
+        with suppress(psycopg.Error):  # it has gone, and the lock with it
+            self._db.execute("select pg_advisory_unlock_all()")
+        self._db.close()

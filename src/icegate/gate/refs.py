@@ -273,7 +273,7 @@ def releases(metadata: Metadata) -> dict[int, int]:
     numbers = {
         int(name.removeprefix(TAG_PREFIX)): ref["snapshot-id"]
         for name, ref in (metadata.get("refs") or {}).items()
-        if ref["type"] == "tag" and re.fullmatch(rf"{TAG_PREFIX}[0-9]+", name)
+        if ref.get("type") == "tag" and re.fullmatch(rf"{TAG_PREFIX}[0-9]+", name)
     }
     return dict(sorted(numbers.items()))
 
