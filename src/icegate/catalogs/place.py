@@ -58,6 +58,9 @@ def _check_options(kind: str | None, options: Mapping[str, str]) -> None:
             raise ConfigError(what, why=SHOWN, fix=_by_variable(f"catalog_{name}"))
         if name.lower() == "header.authorization":
             raise ConfigError(what, why=SHOWN, fix=_by_variable("catalog_token"))
+        if "secret" in name.lower() or "password" in name.lower():
+            fix = "leave it out: for a bucket AWS's own variables say it; docs/targets.md"
+            raise ConfigError(what, why=SHOWN, fix=fix)
         if name in ("uri", "type"):
             raise ConfigError(what, why=f"{name} is said elsewhere", fix="leave it out")
 

@@ -395,6 +395,7 @@ def test_options_that_a_variable_leaves_empty_are_none(tmp_path: Path) -> None:
         ({"catalog_options": {"token": "hunter2"}}, "there is a password in it"),
         ({"catalog_options": {"credential": "a:hunter2"}}, "there is a password in it"),
         ({"catalog_options": {"header.Authorization": "hunter2"}}, "there is a password in it"),
+        ({"catalog_options": {"s3.secret-access-key": "hunter2"}}, "there is a password in it"),
         ({"catalog_options": {"uri": "http://other"}}, "uri is said elsewhere"),
         ({"catalog_type": "nessie", "catalog_options": {"a": "b"}}, "only catalog_type rest"),
     ],
