@@ -204,7 +204,8 @@ class RestMoves(OneByOne):
         if kind == "view":
             new["view-version"] = updates.current_version(metadata)
             made = self._client.send("POST", f"{schema_path(schema)}/views", new)["metadata"]
-            change = _change(kind, made, metadata)  # what it takes of a version is its text
+            # What it takes of a version is its text.
+            change = _change(kind, made, {**metadata, "view-uuid": made["view-uuid"]})
         else:
             told = updates.of_a_new_table(metadata)
             self._client.send(

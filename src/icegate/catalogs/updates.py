@@ -80,15 +80,21 @@ def table_updates(old: Metadata, new: Metadata) -> list[Update]:
 def of_a_new_table(metadata: Metadata) -> list[Update]:
     """Return what makes a table of nothing; raises ``CatalogError`` where a server can't.
 
-    It counts schemas by itself, and snapshots name theirs.
+    It counts schemas and ids of rows by itself, and snapshots name theirs.
     """
     ids = [each["schema-id"] for each in metadata["schemas"]]
-    if sorted(ids) != [*range(len(ids))]:
-        raise CatalogError(
-            "cannot make a table in a REST catalog",
-            why="some of its schemas were dropped, and this server can only count them anew",
-            fix="build the model anew, under a name of its own",
-        )
+    rows = sum(each.get("added-rows", 0) for each in metadata.get("snapshots") or [])
+    counted = {
+        "some of its schemas were dropped": sorted(ids) == [*range(len(ids))],
+        "the ids of its rows go on from another table's": metadata.get("next-row-id", 0) == rows,
+    }
+    for what, as_counted in counted.items():
+        if not as_counted:
+            raise CatalogError(
+                "cannot make a table in a REST catalog without `register`",
+                why=f"{what}, and this server can only count them anew",
+                fix="give the model another name, or its table format-version 2",
+            )
     nothing = {"table-uuid": metadata["table-uuid"], "location": None}
     uuid = {"action": "assign-uuid", "uuid": metadata["table-uuid"]}
     return [uuid, *table_updates(nothing, metadata)]

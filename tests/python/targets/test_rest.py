@@ -14,7 +14,7 @@ import pytest
 from conftest import DbtProject, make_home
 from released import add, event, ids, locations, make, stored, two_releases
 
-from icegate.catalog import catalog_of, check_catalog, list_relations
+from icegate.catalog import catalog_of, check_catalog, list_relations, read_metadata
 from icegate.catalogs.entries import Moved, Step
 from icegate.catalogs.journal import State
 from icegate.catalogs.rest import NEEDED
@@ -27,6 +27,7 @@ from icegate.gate.store import dropped, make_namespace
 from icegate.session import start_session
 from icegate.settings import Lake, lake_from_target
 from icegate.storage import listed
+from icegate.tables.metadata import view_version
 from targets.door import bearer, door
 from targets.rest_server import RestServer, running
 
@@ -291,6 +292,9 @@ def test_a_table_takes_the_place_of_a_view_and_back(
         assert run.ok, run.text
         (entry,) = list_relations(filled, project.schema)
         assert entry.kind == kind and project.rows("select * from {s}.m") == [(number,)]
+        if kind == "view":
+            signs = view_version(read_metadata(entry))["summary"]
+            assert signs[refs.RELEASE_STAMP] == str(number + 1)
 
 
 def test_a_server_without_views_gets_tables(served: Lake, tmp_path: Path, spark: Any) -> None:

@@ -21,7 +21,13 @@ from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from icegate.catalogs.updates import COUNTED, table_requirements, table_updates, view_updates
+from icegate.catalogs.updates import (
+    COUNTED,
+    of_a_new_table,
+    table_requirements,
+    table_updates,
+    view_updates,
+)
 from icegate.errors import CatalogError
 
 PLACE = "file:///lake/s/t"
@@ -188,6 +194,21 @@ def test_a_change_that_no_update_says_is_refused() -> None:
     old = told(empty())
     with pytest.raises(CatalogError, match="encryption-keys"):
         table_updates(old, {**old, "encryption-keys": [{"key-id": "a"}]})
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        ({"schemas": [{"schema-id": 1}]}, "some of its schemas were dropped"),
+        ({"next-row-id": 4}, "ids of its rows go on"),
+    ],
+)
+def test_a_table_that_a_server_would_count_otherwise_is_refused(
+    odd: dict[str, Any], why: str
+) -> None:
+    assert of_a_new_table(told(empty()))[0]["action"] == "assign-uuid"
+    with pytest.raises(CatalogError, match=why):
+        of_a_new_table({**told(empty()), **odd})
 
 
 def view(number: int, schema: int = 0) -> dict[str, Any]:
