@@ -57,8 +57,9 @@ def class_path_of(name: str, wanted: Path) -> list[str]:
     """Return the paths of all jars that a file of Ivy names, and of what they need."""
     listed = CACHE / name / "class_path"
     listed.parent.mkdir(parents=True, exist_ok=True)
-    _ivy(name, ["-ivy", wanted, "-cachepath", listed])
-    return listed.read_text().strip().split(os.pathsep)
+    with alone(FileLock(CACHE / name / "jars.lock"), f"get the jars of {name}"):
+        _ivy(name, ["-ivy", wanted, "-cachepath", listed])
+        return listed.read_text().strip().split(os.pathsep)
 
 
 def _get_jars(name: str, dependency: list[str], folder: Path) -> None:
