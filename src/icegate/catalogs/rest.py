@@ -14,7 +14,7 @@ from icegate.aws import AT_ONCE
 from icegate.catalogs.entries import CatalogEntry
 from icegate.catalogs.http import Refused
 from icegate.catalogs.lease import beside_tables
-from icegate.catalogs.rest_client import Client, Name, schema_path, suppress_status
+from icegate.catalogs.rest_client import Client, Name, schema_path, secrets_of, suppress_status
 from icegate.catalogs.rest_moves import MISSING, TOGETHER, RestMoves
 from icegate.errors import CatalogError
 from icegate.locks import Lock
@@ -64,8 +64,7 @@ class Rest(RestMoves):
 
     def secrets(self) -> dict[str, str]:
         """Return token and credential, which the arguments of a process would show to everyone."""
-        known = {"token": self.lake.catalog_token, "credential": self.lake.catalog_credential}
-        return {name: secret.get_secret_value() for name, secret in known.items() if secret}
+        return secrets_of(self.lake)
 
     def lock(self, name: str) -> Lock:
         """Return a lock between all processes that see the tables: the server itself has none."""
@@ -133,13 +132,10 @@ class Rest(RestMoves):
     def _names(self, of: Name) -> list[tuple[str, str, str]]:
         """Return kind, schema and name of all tables, or of all views, of a schema."""
         schema, kind = of
-        try:
-            found = [*self._client.pages(f"{schema_path(schema)}/{kind}s", "identifiers")]
-        except Refused as refused:
-            if refused.status != MISSING:
-                raise
-            return []  # it was dropped meanwhile
-        return [(kind, schema, each["name"]) for each in found]
+        with suppress_status(MISSING):
+            found = self._client.pages(f"{schema_path(schema)}/{kind}s", "identifiers")
+            return [(kind, schema, each["name"]) for each in found]
+        return []  # it was dropped meanwhile
 
     def _entry(self, of: tuple[str, str, str]) -> CatalogEntry | None:
         kind, schema, name = of

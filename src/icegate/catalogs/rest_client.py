@@ -114,15 +114,16 @@ class Client(RestCatalog):
         )
 
 
+def secrets_of(lake: Lake) -> dict[str, str]:
+    """Return token and credential, by the names that Iceberg's clients have for them."""
+    known = {"token": lake.catalog_token, "credential": lake.catalog_credential}
+    return {name: secret.get_secret_value() for name, secret in known.items() if secret}
+
+
 def client_of(lake: Lake, what: str) -> Client:
     """Return the client of a lake's catalog, one in a process."""
-    token, credential = lake.catalog_token, lake.catalog_credential
-    secrets = {
-        name: secret.get_secret_value()
-        for name, secret in (("token", token), ("credential", credential))
-        if secret
-    }
-    secret = "catalog_credential" if credential else "catalog_token"
+    secrets = secrets_of(lake)
+    secret = "catalog_credential" if "credential" in secrets else "catalog_token"
     told = {"uri": str(lake.catalog_uri), **lake.catalog_options, **secrets}
     return _client(what, secret, tuple(sorted(told.items())))
 

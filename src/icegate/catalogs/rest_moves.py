@@ -96,8 +96,8 @@ class RestMoves(OneByOne):
         return [
             step
             for step in steps
-            if step.old_location and not step.new_name and "schemas" in self._new(step)
-            if "versions" not in self._new(step)
+            if step.old_location and not step.new_name
+            if "schemas" in (new := self._new(step)) and _kind(new) == "table"
         ]
 
     def take_together(self, steps: Sequence[Step]) -> None:

@@ -17,13 +17,13 @@ from icegate.catalogs.glue import Glue
 from icegate.catalogs.pointers import Pointers
 from icegate.catalogs.sqlite import Sqlite
 from icegate.errors import CatalogError
-from icegate.gate import refs, store
+from icegate.gate import store
 from icegate.gate.steps import FAIL_AT
 from icegate.gate.store import Moved, dropped
 from icegate.locks import Lock
 from icegate.settings import Lake
-from icegate.storage import listed
 from targets import glue_server
+from targets.moving import left, next_of, stop_at
 
 pytestmark = pytest.mark.slow
 
@@ -89,26 +89,8 @@ def kind(bare: Pointers) -> Pointers:
     return bare
 
 
-def next_of(lake: Lake, *names: str) -> list[Step]:
-    """Write what is next of some tables."""
-    tables = [stored(lake, f"s.{name}") for name in names]
-    return [table.write(refs.with_properties(table.metadata, {"said": "yes"})) for table in tables]
-
-
-def stop_at(monkeypatch: pytest.MonkeyPatch, kind: Pointers, step: str, steps: list[Step]) -> None:
-    """Begin a move that ends in the middle, as where its process is killed."""
-    monkeypatch.setenv(FAIL_AT, step)
-    with pytest.raises(CatalogError, match="no answer"):
-        kind.move(steps)
-    monkeypatch.delenv(FAIL_AT)
-
-
 def at(kind: Pointers) -> dict[str, str | None]:
     return {name: kind.pointer("s", name) for name in ("a", "b", "c", "d")}
-
-
-def left(kind: Pointers) -> list[str]:
-    return [*listed(f"{kind.lake.root}/.moves")]
 
 
 STOPS = ["moving", "moved_one", "moved_one,moved_one", "moved_one,moved_one,moved_one"]
@@ -121,10 +103,10 @@ def test_what_was_stopped_is_ended_by_the_next(
     steps = next_of(kind.lake, "a", "b", "c")
     stop_at(monkeypatch, kind, step, steps)
     moved = [each for each in steps if kind.pointer("s", each.name) == each.new_location]
-    assert len(moved) == STOPS.index(step) and len(left(kind)) == 1
+    assert len(moved) == STOPS.index(step) and len(left(kind.lake)) == 1
     kind.settle()
     assert at(kind) == {**{each.name: each.new_location for each in steps}, "d": None}
-    assert left(kind) == [] and kind.took(steps)
+    assert left(kind.lake) == [] and kind.took(steps)
 
 
 def test_another_move_ends_it_first(kind: Pointers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +128,7 @@ def test_all_is_taken_back_where_a_table_was_changed_since(
     add(kind.lake, "s.c", 7)
     changed = at(kind)["c"]
     kind.settle()
-    assert at(kind) == {**before, "c": changed} and left(kind) == []
+    assert at(kind) == {**before, "c": changed} and left(kind.lake) == []
     assert not kind.took(steps) and ids(kind.lake, "s.c") == [7]
 
 
@@ -171,7 +153,7 @@ def test_who_is_in_the_way_is_told_before_anything_moves(kind: Pointers) -> None
     before = at(kind)
     with pytest.raises(Moved, match=r"s\.b"):
         kind.move(steps)
-    assert at(kind) == before and left(kind) == []
+    assert at(kind) == before and left(kind.lake) == []
 
 
 def test_someone_comes_in_the_middle(kind: Pointers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +168,7 @@ def test_someone_comes_in_the_middle(kind: Pointers, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(type(kind), "take", slow)
     with pytest.raises(Moved, match=r"s\.b"):
         kind.move(steps)
-    assert at(kind)["a"] == before["a"] and ids(kind.lake, "s.b") == [7] and left(kind) == []
+    assert at(kind)["a"] == before["a"] and ids(kind.lake, "s.b") == [7] and left(kind.lake) == []
 
 
 @pytest.mark.parametrize("met", [False, True])
@@ -210,7 +192,7 @@ def test_what_says_that_all_have_moved_moves_last(
             kind.move([*steps, *last])
         assert "ledger.one" not in taken
         now = kind.pointer("ledger", "one")
-        assert now == ledger[0].entry.metadata_location and left(kind) == []
+        assert now == ledger[0].entry.metadata_location and left(kind.lake) == []
     else:
         kind.move([*steps, *last])
         assert {*taken[:3]} == {"s.a", "s.b", "s.c"} and taken[3:] == ["ledger.one", "ledger.two"]
@@ -269,7 +251,7 @@ def test_an_answer_that_is_lost_in_a_release(
 ) -> None:
     monkeypatch.setenv(FAIL_AT, "ledger_staged,moving,moved_one,moved_one")
     two_releases(bare.lake)
-    assert ids(bare.lake, "s.a") == [0, 1, 2] and left(bare) == []
+    assert ids(bare.lake, "s.a") == [0, 1, 2] and left(bare.lake) == []
 
 
 def test_it_is_ended_before_anything_is_built(

@@ -15,7 +15,7 @@ from conftest import DbtProject, make_home
 from released import add, event, ids, locations, make, stored, two_releases
 
 from icegate.catalog import catalog_of, check_catalog, list_relations, read_metadata
-from icegate.catalogs.entries import Moved, Step
+from icegate.catalogs.entries import Moved
 from icegate.catalogs.journal import State
 from icegate.catalogs.rest import NEEDED
 from icegate.catalogs.rest_client import Client
@@ -29,6 +29,7 @@ from icegate.settings import Lake, lake_from_target
 from icegate.storage import listed
 from icegate.tables.metadata import view_version
 from targets.door import bearer, door
+from targets.moving import left, next_of, stop_at
 from targets.rest_server import RestServer, running
 
 TOKEN, CREDENTIAL = "s3cret-token", "an-engine:s3cret-of-it"
@@ -92,30 +93,10 @@ def filled(served: Lake, request: pytest.FixtureRequest) -> Iterator[Lake]:
         yield through(served, address)
 
 
-def next_of(lake: Lake, *names: str) -> list[Step]:
-    """Write what is next of some tables."""
-    tables = [stored(lake, f"s.{name}") for name in names]
-    return [table.write(refs.with_properties(table.metadata, {"said": "yes"})) for table in tables]
-
-
 def said(lake: Lake) -> dict[str, str | None]:
     """Return what moves said of each table that there is."""
     found = {entry.name: stored(lake, entry.full_name) for entry in list_relations(lake, "s")}
     return {name: table.metadata["properties"].get("said") for name, table in found.items()}
-
-
-def stop_at(lake: Lake, monkeypatch: pytest.MonkeyPatch, step: str, steps: list[Step]) -> Any:
-    """Begin a move that ends in the middle, as where its process is killed."""
-    kind: Any = catalog_of(lake)
-    monkeypatch.setenv(FAIL_AT, step)
-    with pytest.raises(CatalogError, match="no answer"):
-        kind.move(steps)
-    monkeypatch.delenv(FAIL_AT)
-    return kind
-
-
-def left(lake: Lake) -> list[str]:
-    return [*listed(f"{lake.root}/.moves")]
 
 
 @pytest.mark.parametrize("step", ["moving", "moved_one"])
@@ -123,7 +104,8 @@ def test_what_was_stopped_is_ended_by_the_next(
     filled: Lake, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     steps = next_of(filled, "a", "b", "c")
-    kind = stop_at(filled, monkeypatch, step, steps)
+    kind: Any = catalog_of(filled)
+    stop_at(monkeypatch, kind, step, steps)
     moved = [*said(filled).values()].count("yes")
     is_one = TOGETHER in kind._client.endpoints
     assert moved == (0 if step == "moving" else 3 if is_one else 1) and len(left(filled)) == 1
@@ -147,7 +129,8 @@ def test_all_is_taken_back_where_a_table_was_changed_since(
     filled: Lake, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     steps = next_of(filled, "a", "b", "c")
-    kind = stop_at(filled, monkeypatch, step, steps)
+    kind: Any = catalog_of(filled)
+    stop_at(monkeypatch, kind, step, steps)
     if said(filled)["c"] == "yes":
         pytest.skip("it was one commit")
     add(filled, "s.c", 7)
@@ -157,7 +140,8 @@ def test_all_is_taken_back_where_a_table_was_changed_since(
 
 
 def test_rows_that_came_on_top_stay(filled: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = stop_at(filled, monkeypatch, "moved_one", next_of(filled, "a", "b"))
+    kind: Any = catalog_of(filled)
+    stop_at(monkeypatch, kind, "moved_one", next_of(filled, "a", "b"))
     add(filled, "s.a", 7)
     add(filled, "s.a", 8)
     kind.settle()
@@ -196,10 +180,7 @@ def test_names_that_change_and_tables_that_go(
     (renamed, changed), gone = next_of(filled, "a", "b"), stored(filled, "s.c").entry
     steps = [dropped(gone), renamed.renamed("s", "d"), changed]
     kind: Any = catalog_of(filled)
-    monkeypatch.setenv(FAIL_AT, step)
-    with pytest.raises(CatalogError, match="no answer"):
-        kind.move(steps)
-    monkeypatch.delenv(FAIL_AT)
+    stop_at(monkeypatch, kind, step, steps)
     assert "c" in said(filled)  # it goes last
     is_taken = said(filled)["b"] == "yes"
     if met:
