@@ -11,6 +11,7 @@ from typing import Any
 from icegate.errors import ConfigError
 
 SOURCES = ("*.sql", "*.py", "*.yml", "*.yaml", "*.csv")
+WRITING_S = 3.0  # that dbt is given to write a file whole
 WRITTEN = ("table", "incremental", "history", "seed", "snapshot", "view")
 
 
@@ -26,7 +27,7 @@ def read_manifest(project: Path, wanted: str, folder: Path | None = None) -> dic
     """
     path = folder / "manifest.json" if folder else manifest_path(project)
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        found = read_artifact(path)
         if "nodes" not in found:
             raise ValueError("it has no nodes")
         return found
@@ -36,6 +37,24 @@ def read_manifest(project: Path, wanted: str, folder: Path | None = None) -> dic
             why=f"{path} isn't there, or isn't whole: {error}",
             fix="make it anew: `dbt compile`, or `dbt parse` where no test is run, or any build",
         ) from error
+
+
+def read_artifact(path: Path) -> dict[str, Any]:
+    """Return what a file of dbt's says; one that isn't whole may be one that dbt is writing.
+
+    dbt writes over the file, which streams and reports may read during a build. Raises
+    ``OSError`` and ``ValueError``.
+    """
+    import tenacity  # most commands read no artifact
+
+    patient = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(ValueError),
+        stop=tenacity.stop_after_delay(WRITING_S),
+        wait=tenacity.wait_fixed(0.1),
+        reraise=True,
+    )
+    found: dict[str, Any] = patient(lambda: json.loads(path.read_text()))
+    return found
 
 
 def changed_since(project: Path) -> str:

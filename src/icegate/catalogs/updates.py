@@ -68,7 +68,8 @@ def table_updates(old: Metadata, new: Metadata) -> list[Update]:
     ``CatalogError`` where something else changed that no update can say.
     """
     parts: Sequence[Callable[[Metadata, Metadata], Iterator[Update]]] = (
-        *(_format, _lists, _added_snapshots, _refs, _removed_snapshots, _statistics),
+        # A snapshot that goes takes its statistics along.
+        *(_format, _lists, _added_snapshots, _refs, _statistics, _removed_snapshots),
         *(_location, _properties),
     )
     handled = {"format-version", "refs", "snapshots", "location", "properties", *STATISTICS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from typing import Any
 
 from icegate import pii
 from icegate.errors import ConfigError
-from icegate.nodes import keys_of
+from icegate.nodes import keys_of, read_artifact
 
 VERSIONS = {"manifest": "v12", "run-results": "v6"}  # the shapes that are read here
 GRAIN = re.compile(r"one row per ([^.,;:]+)", re.IGNORECASE)
@@ -202,7 +201,7 @@ def read_project(folder: Path) -> Project:
 def _artifact(path: Path, kind: str) -> dict[str, Any] | None:
     fix = "make it anew: `dbt parse`, or any build"
     try:
-        found = json.loads(path.read_text())
+        found = read_artifact(path)
         told = str(found["metadata"]["dbt_schema_version"])
     except FileNotFoundError:
         return None
@@ -212,7 +211,7 @@ def _artifact(path: Path, kind: str) -> dict[str, Any] | None:
     if not told.endswith(f"/{kind}/{VERSIONS[kind]}.json"):
         why = f"it has the shape {told}, and {kind}/{VERSIONS[kind]} is what this version reads"
         raise ConfigError(f"cannot read {path}", why=why, fix=f"{fix}, with dbt-core 1.11")
-    return dict(found)
+    return found
 
 
 def _model(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from pyiceberg.exceptions import CommitFailedException
@@ -135,6 +135,7 @@ REQUIRED: TypeAdapter[tuple[to.TableRequirement, ...]] = TypeAdapter(
 
 @settings(max_examples=150, deadline=None)
 @given(before=WALK, after=WALK)
+@example(before=[("append", 0), ("append", 0), ("statistics", 0)], after=[("expire", 0)])
 def test_what_the_updates_make_is_what_was_wanted(before: Any, after: Any) -> None:
     old = empty()
     for step in before:
