@@ -50,6 +50,7 @@ def open_connect(lake: Lake, endpoint: Endpoint) -> SparkSession:
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     session = SparkSession(connection=_channel_builder(endpoint))
     session.client.set_retry_policies([_patience()])
+    _check_version(session, endpoint)
     if endpoint.local:  # no network that could break: a statement needn't outlive its connection
         session.client.disable_reattachable_execute()
     SparkSession._set_default_and_active_session(session)
@@ -57,6 +58,24 @@ def open_connect(lake: Lake, endpoint: Endpoint) -> SparkSession:
     # Without it the server keeps temporary views, and what runs, for an hour.
     atexit.register(release, session)
     return session  # type: ignore[return-value]
+
+
+def _check_version(session: Any, endpoint: Endpoint) -> None:
+    """Raise ``ServerError`` for one that is older than pyspark, and can't read its requests."""
+    import pyspark
+
+    ours, theirs = pyspark.__version__, session.version
+    if endpoint.local or _minor(theirs) >= _minor(ours):
+        return
+    raise ServerError(
+        f"cannot use the Spark Connect server at {endpoint.host}:{endpoint.port}",
+        why=f"it's Spark {theirs}, older than pyspark {ours} of this environment",
+        fix=f"take an environment for that Spark: `pip install 'pyspark[connect]=={theirs}'`",
+    )
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def release(session: Any) -> None:
@@ -70,8 +89,8 @@ def _patience() -> Any:
     from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicyState
 
     class State(RetryPolicyState):
-        def next_attempt(self, exception: BaseException | None = None) -> int | None:
-            wait_ms = super().next_attempt(exception)
+        def next_attempt(self, *failed: BaseException | None) -> int | None:  # pyspark 4.0: nothing
+            wait_ms = super().next_attempt(*failed)
             if wait_ms is None:  # the statements of other models needn't wait for the same server
                 self._policy.max_retries = 0
             return wait_ms

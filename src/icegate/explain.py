@@ -24,6 +24,13 @@ CONFLICTING = (
     r"|Missing required files to delete|exceptions\.CommitFailedException"
 )
 
+# Of a server that a statement was sent to, and no answer came.
+CONNECT_GONE = (
+    r"StatusCode\.(UNAVAILABLE|DEADLINE_EXCEEDED)|INVALID_HANDLE\.SESSION_|"
+    r"SESSION_CHANGED|INVALID_HANDLE\.OPERATION_|\[RETRIES_EXCEEDED\]"
+)
+THRIFT_GONE = r"\[THRIFT_GONE\]|Invalid SessionHandle"
+
 NO_S3 = Cause(
     r"(?:NoClassDefFoundError|ClassNotFoundException): software[./]amazon[./]awssdk"
     r"|iceberg\.aws\.s3\.S3FileIO: Cannot find constructor",
@@ -71,18 +78,23 @@ CAUSES = (
         "`icegate server start`",
     ),
     Cause(
-        r"StatusCode\.(UNAVAILABLE|DEADLINE_EXCEEDED)|INVALID_HANDLE\.SESSION_|"
-        r"SESSION_CHANGED|INVALID_HANDLE\.OPERATION_",
+        CONNECT_GONE,
         "the Spark Connect server is gone, or can't be reached",
         "`icegate server status` says whether the one of this home runs, `icegate server start` "
         "starts it; for another one check `host`, `port` and `use_ssl` of the target. A write "
         "either came through whole or not at all: run this again",
     ),
     Cause(
-        r"\[THRIFT_GONE\]|Invalid SessionHandle",
+        THRIFT_GONE,
         "the Spark Thrift server is gone, or can't be reached",
         "`icegate server status` says whether the one of this home runs, `icegate server start "
         "--thrift` starts it. A write either came through whole or not at all: run this again",
+    ),
+    Cause(
+        r"PYTHON_VERSION_MISMATCH|Python in worker has different version",
+        "Spark's workers have another Python than dbt, so they can't run this model's functions",
+        "run dbt with theirs, or set `spark.pyspark.python` where Spark is started to one of dbt's "
+        "minor version",
     ),
     Cause(
         r"\[OPERATION_CANCELED\]|cancelled (as )?part of cancelAllJobs|cancelled because",
@@ -144,6 +156,11 @@ def explain(error: BaseException) -> str:
         if re.search(cause.pattern, whole):
             return f"{cause.what}\n  why: {_first_line(chain)}\n  fix: {cause.fix}"
     return _without_stack(str(error))
+
+
+def is_gone(error: BaseException) -> bool:
+    """Tell whether it's a server that is gone, or can't be reached."""
+    return bool(re.search(f"{CONNECT_GONE}|{THRIFT_GONE}", "\n".join(_chain(error))))
 
 
 def whole_text(error: BaseException) -> str:

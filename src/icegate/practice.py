@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from icegate.settings import JARS, Lake
+from icegate.settings import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def practice_lake(lake: Lake) -> Iterator[Lake]:
     with tempfile.TemporaryDirectory(prefix="icegate-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         (home / "ivy").symlink_to(lake.ivy.resolve())
-        more = [str(jar) for jar in found_jars(lake)[len(JARS) :]]  # those of a bucket
+        more = [str(jar) for jar in found_jars(lake) if "aws" in jar.name]
         conf = {CLASS_PATH: os.pathsep.join(more)} if more else {}
         own = {"catalog": "practice", "memory": "1g", "spark_conf": conf}
         yield Lake.model_validate({"home": home, "warehouse": home / "warehouse", **own})

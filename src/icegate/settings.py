@@ -17,19 +17,17 @@ from icegate.catalogs.place import check_place
 from icegate.errors import ConfigError
 from icegate.storage import is_remote
 
-SPARK_SCALA = "4.1_2.13"
-ICEBERG_VERSION = "1.12.0"
+# Iceberg's build for each minor version of Spark, with the Scala of Spark's packages: the newest.
+ICEBERGS = {"4.1": ("4.1_2.13", "1.12.0"), "4.0": ("4.0_2.13", "1.11.0")}
 SQLITE_JDBC_VERSION = "3.50.3.0"
 POSTGRES_JDBC_VERSION = "42.7.14"
 LOCAL_FILES_VERSION = "0.1.0"
-JARS = (
-    f"org.apache.iceberg:iceberg-spark-runtime-{SPARK_SCALA}:{ICEBERG_VERSION}",
+OTHER_JARS = (
     f"org.xerial:sqlite-jdbc:{SQLITE_JDBC_VERSION}",
     f"org.postgresql:postgresql:{POSTGRES_JDBC_VERSION}",
     # Hadoop's own local files start a `chmod` process for each file that is written.
     f"com.globalmentor:hadoop-bare-naked-local-fs:{LOCAL_FILES_VERSION}",
 )
-BUCKET_JAR = f"org.apache.iceberg:iceberg-aws-bundle:{ICEBERG_VERSION}"  # with AWS's own client
 JAVA_VERSIONS = (17, 21)
 
 
@@ -178,7 +176,10 @@ def lake_from_target(target: dict[str, Any], project_dir: Path) -> Lake:
 
 def jars_of(lake: Lake) -> tuple[str, ...]:
     """Return the jars that a lake's Spark needs, by their coordinates."""
-    return (*JARS, BUCKET_JAR) if lake.bucket else JARS
+    build, iceberg = ICEBERGS.get(_version_of("pyspark")[:3], ICEBERGS["4.1"])
+    jars = f"org.apache.iceberg:iceberg-spark-runtime-{build}:{iceberg}", *OTHER_JARS
+    # With AWS's own client.
+    return (*jars, f"org.apache.iceberg:iceberg-aws-bundle:{iceberg}") if lake.bucket else jars
 
 
 def engine_of(lake: Lake, packages: Iterable[str]) -> str:

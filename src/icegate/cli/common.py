@@ -102,7 +102,8 @@ class Opened:
     @property
     def is_served(self) -> bool:
         """Tell whether the server of this home does the work of dbt."""
-        return self.keys.get("method") in SERVED and not self.keys.get("host")
+        elsewhere = self.keys.get("host") or self.keys.get("cluster")
+        return self.keys.get("method") in SERVED and not elsewhere
 
     @cached_property
     def lake(self) -> Lake:
@@ -111,8 +112,7 @@ class Opened:
 
         method = self.keys.get("method", "session")
         own = self.keys.get("catalog_uri") or self.keys.get("catalog_type")
-        known = own or not self.keys.get("host")
-        local = method == "session" or (method in SERVED and known)
+        local = method == "session" or self.is_served or (method in SERVED and own)
         if self.keys.get("type") != "icegate" or not local:
             raise ConfigError(
                 f"cannot use target {self.target!r} here",

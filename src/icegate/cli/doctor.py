@@ -126,12 +126,11 @@ def _versions(at: Opened) -> Found:
 
 def _mismatched(found: dict[str, str]) -> list[str]:
     """Return pairs that only work in one common version."""
-    from icegate.settings import SPARK_SCALA
+    from icegate.settings import ICEBERGS
 
     wrong = []
-    spark = SPARK_SCALA.partition("_")[0]
-    if found.get("pyspark") and not found["pyspark"].startswith(f"{spark}."):
-        wrong.append(f"pyspark {found['pyspark']} isn't the {spark} of Iceberg's jar")
+    if found.get("pyspark") and found["pyspark"][:3] not in ICEBERGS:
+        wrong.append(f"pyspark {found['pyspark']} isn't {' or '.join(ICEBERGS)}, as Iceberg's jars")
     for name in ("duckdb-extension-iceberg", "duckdb-extension-avro"):
         if name in found and found[name] != found.get("duckdb"):
             wrong.append(f"{name} {found[name]} isn't duckdb's {found.get('duckdb')}")

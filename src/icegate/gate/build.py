@@ -10,6 +10,7 @@ from typing import Any
 
 from icegate.catalog import catalog_of
 from icegate.errors import ConfigError, GateError
+from icegate.explain import is_gone
 from icegate.gate.refs import BUILD_STAMP, Metadata, branch_of, builds
 from icegate.locks import Held, Lock, alone
 from icegate.settings import Lake
@@ -66,9 +67,13 @@ class Build:
             session.conf.set(key, value)
 
     def leave(self, session: Any) -> None:
-        """Send the session's writes to main again."""
-        for key in self.conf():
-            session.conf.unset(key)
+        """Send the session's writes to main again; of one whose server is gone nothing is left."""
+        try:
+            for key in self.conf():
+                session.conf.unset(key)
+        except Exception as error:
+            if not is_gone(error):
+                raise
 
 
 def hold_alive(lake: Lake, build: str) -> AbstractContextManager[Held]:

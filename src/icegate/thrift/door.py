@@ -103,7 +103,10 @@ def no_session(door: Door, error: Exception) -> ServerError:
     answer = answer_of(error)
     said = answer or str(error)
     why = str(StatementError(said)).strip().splitlines()[0].strip() if said.strip() else "no answer"
-    fix = "check `host` and `port` of the target, and whether the server runs"
+    fix = (
+        "check `host` and `port` of the target, whether the server runs, and whether it lets this "
+        "machine in"
+    )
     if isinstance(error, ssl.SSLCertVerificationError):
         why = f"its certificate isn't to be trusted: {error.verify_message}"
         fix = "name the PEM file of who signed it: `ca_certs`; `host` has to be as it says"

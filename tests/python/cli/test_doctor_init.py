@@ -81,9 +81,9 @@ def test_doctor_warns_before_the_disk_is_full(monkeypatch, shop, free, status):
 
 
 def test_doctor_names_versions_that_do_not_fit(monkeypatch):
-    found = {"pyspark": "4.0.1", "duckdb": "1.5.5", "duckdb-extension-avro": "1.5.4"}
+    found = {"pyspark": "3.4.1", "duckdb": "1.5.5", "duckdb-extension-avro": "1.5.4"}
     assert doctor._mismatched(found) == [
-        "pyspark 4.0.1 isn't the 4.1 of Iceberg's jar",
+        "pyspark 3.4.1 isn't 4.1 or 4.0, as Iceberg's jars",
         "duckdb-extension-avro 1.5.4 isn't duckdb's 1.5.5",
     ]
 

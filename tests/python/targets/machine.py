@@ -20,7 +20,16 @@ from icegate.catalog import open_catalog
 from icegate.connect import local_endpoint, thrift_port
 from icegate.dbt_process import DBT
 from icegate.settings import Lake, lake_from_target
-from targets import cluster, glue_server, nessie_server, postgres_server, rest_server, s3_server
+from targets import (
+    cluster,
+    emr_cluster,
+    glue_server,
+    nessie_server,
+    postgres_server,
+    rest_server,
+    s3_server,
+)
+from targets.emr_release import emr_environment
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 # Each of them, by the shipped target whose keys it has; with a server the warm one of the home does
@@ -39,6 +48,7 @@ TARGETS = {
     "nessie, s3": "nessie",
     "postgres, connect, s3": "postgres",
     "glue, s3": "glue",
+    "emr": "emr",
     "rest": "rest",
     "rest, s3": "rest",
 }
@@ -101,6 +111,10 @@ class Machine:
     """A project, and the machine that it's on."""
 
     objects: s3_server.S3Server | None = None  # where its tables are, if it's a bucket
+    emr: emr_cluster.Emr
+    node: emr_cluster.Primary
+    python = sys.executable  # of an environment that has Icegate
+    has_history = True  # Iceberg 1.10 reads no earlier version while a build writes to branches
 
     def __init__(self, folder: Path, target: dict[str, Any], **environ: str) -> None:
         self.folder, self.home = folder / "a project", make_home(folder / "a home")
@@ -136,7 +150,7 @@ class Machine:
 
     def begin(self, *command: str, **environ: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            command,
+            [self.python if word == sys.executable else word for word in command],
             cwd=self.folder,
             env=self.environ | environ,
             stdout=subprocess.PIPE,
@@ -180,7 +194,13 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
     """Start what a target needs, and end it."""
     shipped = yaml.safe_load((ROOT / "profiles" / "profiles.yml").read_text())["icegate"]["outputs"]
     target, environ = {**shipped[TARGETS[name]]}, dict[str, str]()
-    method = "thrift" if "thrift" in name else "connect" if "connect" in name else "session"
+    method = (
+        "thrift"
+        if "thrift" in name or name == "emr"
+        else "connect"
+        if "connect" in name
+        else "session"
+    )
     options = ["--thrift"] if method == "thrift" else []
     objects = None
     with ExitStack() as started:
@@ -194,7 +214,7 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             server = started.enter_context(nessie_server.running())
             target |= server.catalog("lake") | {"warehouse": str(folder / "a warehouse")}
             target.pop("catalog_token")
-        if name.startswith("glue"):
+        if name.startswith(("glue", "emr")):
             both = started.enter_context(glue_server.running())
             target |= {"schema": "main", "warehouse": f"s3://{both.objects.bucket}/a warehouse"}
             environ |= both.environ
@@ -226,8 +246,21 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
                 target |= {**at, "connect": address}
             else:
                 target["host"] = address
+        if name == "emr":
+            own = {**os.environ, **environ}
+            node = started.enter_context(emr_cluster.primary(folder / "primary", own))
+            target |= {"port": node.port, "connect": f"sc://:{node.connect_port}"}
+            emr = emr_cluster.Emr()
+            environ["AWS_ENDPOINT_URL_EMR"] = started.enter_context(emr_cluster.serving(emr))
+            environ["ICEGATE_CLUSTER"] = "project=shop"
         made = Machine(folder, target, **environ)
         made.objects = objects
+        if name == "emr":
+            made.emr, made.node = emr, node
+            made.python, made.has_history = str(emr_environment() / "bin" / "python"), False
+            (made.folder / "models" / "past.sql").unlink()
+            tests = [each for each in TESTS["models"] if each["name"] != "past"]
+            made.write("models/shop.yml", yaml.safe_dump({"models": tests}))
         if method != "session" and "elsewhere" not in name:
             _serve(made, options, started)
         yield made

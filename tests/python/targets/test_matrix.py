@@ -46,7 +46,7 @@ def test_python_models(at: Machine) -> None:
 
 
 def test_a_release_in_one_step(at: Any) -> None:
-    assert "release 1: 6 tables published" in at.first
+    assert f"release 1: {5 + at.has_history} tables published" in at.first
     (release,) = json.loads(at.icegate("release", "list", "--json"))["releases"]
     assert release["state"] == "published"
     if not catalog_of(at.lake).at_once:
@@ -60,7 +60,7 @@ def test_tests_without_spark(at: Any) -> None:
 
 def test_unchanged_nodes_are_left_out(at: Machine) -> None:
     said = at.dbt("build")
-    assert "5 unchanged" in said
+    assert f"{4 + at.has_history} unchanged" in said
 
 
 def test_bad_rows_are_held_back(at: Machine) -> None:
@@ -102,6 +102,8 @@ def test_two_builds_at_once(at: Machine) -> None:
 
 
 def test_history_and_time_travel(at: Machine) -> None:
+    if not at.has_history:
+        pytest.xfail("Iceberg 1.10: `test_emr.py` and `test_submitted.py` see it refused by name")
     assert {row["id"] for row in at.rows("past")} >= {1, 2, 3}
     at.write(
         "models/then.sql",

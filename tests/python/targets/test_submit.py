@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from targets import emr_server
+from targets.emr_release import emr_environment, emr_jars
 from targets.machine import ICEGATE, ROWS, Machine, machine
 from targets.s3_server import using
-from targets.test_submitted import emr_environment, emr_jars
 
 pytestmark = [pytest.mark.long, pytest.mark.targets]
 

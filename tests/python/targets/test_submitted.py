@@ -10,16 +10,13 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from environments import environment
-from maven import jars_of
 
+from targets.emr_release import emr_environment, emr_jars
 from targets.machine import ROWS, Machine, machine
 
 pytestmark = pytest.mark.long
 
 JOB = ROOT / "python_jobs" / "run_dbt.py"
-# emr-spark-8.0.0 has these; its own Spark is AWS's build of the same version.
-SPARK, ICEBERG = "4.0.2", "1.10.1"
 EMR = [pytest.mark.targets]
 
 
@@ -65,21 +62,6 @@ def submitted(
 def _changed(at: Machine, found: Submitted) -> Submitted:
     at.retarget(master="submitted", memory=None)
     return found
-
-
-def emr_jars() -> str:
-    """Return the jars of EMR's Iceberg, as `--jars` has them."""
-    names = ("iceberg-spark-runtime-4.0_2.13", "iceberg-aws-bundle")
-    found = (jars_of(f"emr-spark-8.0-{n}", "org.apache.iceberg", n, ICEBERG) for n in names)
-    return ",".join(str(jar) for jars in found for jar in jars)
-
-
-def emr_environment() -> Path:
-    """Return an environment with EMR's pyspark, and all else as this project locks it."""
-    locked = (ROOT / "requirements" / "lock.txt").read_text().splitlines()
-    kept = [line for line in locked if line[:1].isalpha() and not line.startswith("pyspark")]
-    own = f"-e {ROOT}\npyspark=={SPARK}\n"  # as the sources are now
-    return environment("emr-spark-8.0-python", "\n".join([*kept, own]), "--no-deps")
 
 
 def test_a_build_is_done_by_the_spark_of_the_job(submitted: Submitted) -> None:

@@ -20,8 +20,9 @@ from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
 from dbt.adapters.icegate.credentials import OURS, IcegateMethod
-from icegate.errors import IcegateError
-from icegate.explain import explain
+from icegate.emr.clusters import ended_meanwhile
+from icegate.errors import IcegateError, ServerError
+from icegate.explain import explain, is_gone
 from icegate.hash_key import VIEW, with_key
 from icegate.retries import FROM_SNAPSHOT, Meetings, settled, target
 from icegate.session import cancel, start_session
@@ -116,6 +117,18 @@ def explained(
     except Exception as error:
         logger.debug(f"Error while {doing}\n{error}")
         raise failed(explain(error)) from error
+
+
+@contextmanager
+def on_cluster(wanted: str | None) -> Iterator[None]:
+    """Say of a cluster that it has ended, where all that is known is a broken connection to it."""
+    try:
+        yield
+    except Exception as error:
+        lost = wanted and (isinstance(error, ServerError) or is_gone(error))
+        if lost and (ended := ended_meanwhile(str(wanted))):
+            raise ended from error
+        raise
 
 
 opening = partial(explained, "opening a Spark session", FailedToConnectError, FailedToConnectError)
@@ -219,7 +232,7 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _cursor(cls, credentials: Any) -> SessionCursor:
-        with opening():
+        with opening(), on_cluster(credentials.cluster):
             lake = credentials.lake(cls.project_root)
             session = partial(cls._session, credentials, lake)
             if credentials.method != IcegateMethod.THRIFT:
@@ -231,7 +244,7 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _session(cls, credentials: Any, lake: Lake) -> Any:
-        with opening():
+        with opening(), on_cluster(credentials.cluster):
             endpoint = credentials.server(lake)
             if credentials.method == IcegateMethod.THRIFT and endpoint is None:
                 return None
@@ -268,5 +281,6 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
-        with explained(f"running:\n{sql}"):
+        credentials: Any = self.profile.credentials
+        with explained(f"running:\n{sql}"), on_cluster(getattr(credentials, "cluster", None)):
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.icegate.errors import as_dbt_error
 from icegate.connect import Endpoint, local_endpoint, server_keys, thrift_port
+from icegate.emr import clusters
 from icegate.errors import ConfigError, did_you_mean
 from icegate.gate.verdict import Scope
 from icegate.settings import Lake, lake_from_target
@@ -46,6 +48,7 @@ class IcegateCredentials(SparkCredentials):
     password: str | None = field(default=None, repr=False)
     ca_certs: str | None = None
     connect: str | None = None
+    cluster: str | None = None
     catalog: str | None = None
     catalog_type: str | None = None
     catalog_uri: str | None = None
@@ -86,13 +89,15 @@ class IcegateCredentials(SparkCredentials):
         if data.get("method") == IcegateMethod.CONNECT:
             with as_dbt_error():
                 data = {**data, **server_keys(data)}
+        if data.get("cluster"):
+            _check_cluster(data)
         if data.get("method") == IcegateMethod.THRIFT:
-            data = {"port": THRIFT_PORT, **data}
+            data = {"port": clusters.THRIFT_PORT if data.get("cluster") else THRIFT_PORT, **data}
         return super().__pre_deserialize__(data)
 
     def __post_init__(self) -> None:
         if self.host is None and self.method in OURS:
-            self.host = EMBEDDED
+            self.host = self.cluster or EMBEDDED
         if self.method == IcegateMethod.THRIFT and find_spec("pyhive") is None:
             raise DbtRuntimeError(
                 "cannot use method thrift\n"
@@ -129,6 +134,14 @@ class IcegateCredentials(SparkCredentials):
             return not self.is_remote or bool(self.connect)
         return self.method in OURS
 
+    @property
+    def node(self) -> str:
+        """Return where the server is; of a cluster its primary node, which EMR is asked for.
+
+        Raises ``ServerError``.
+        """
+        return clusters.find_cluster(self.cluster).host if self.cluster else str(self.host)
+
     def _connection_keys(self) -> tuple[str, ...]:
         if self.is_remote and self.method == IcegateMethod.THRIFT:
             return "method", "host", "port", "use_ssl", "user", "auth", "connect", "schema", "ansi"
@@ -163,11 +176,11 @@ class IcegateCredentials(SparkCredentials):
             if self.method == IcegateMethod.THRIFT:
                 thrift_port(lake)  # its error is the one to see
             return local_endpoint(lake)
-        where: dict[str, Any] = {"host": self.host, "port": self.port, "use_ssl": self.use_ssl}
-        if self.method == IcegateMethod.THRIFT:
-            if not self.connect:
-                return None
-            where = server_keys({"host": self.connect})
+        if self.method == IcegateMethod.THRIFT and not self.connect:
+            return None
+        where: dict[str, Any] = {"host": self.node, "port": self.port, "use_ssl": self.use_ssl}
+        if self.connect and self.method == IcegateMethod.THRIFT:
+            where = server_keys({"host": self.connect.replace("://:", f"://{self.node}:")})
         own = {"token": self.token, **where}
         return Endpoint(**own, catalog=self.catalog)
 
@@ -176,7 +189,7 @@ class IcegateCredentials(SparkCredentials):
         if not self.is_remote:
             return Door("127.0.0.1", thrift_port(lake))
         return Door(
-            str(self.host),
+            self.node,
             self.port,
             self.user,
             self.password,
@@ -186,6 +199,23 @@ class IcegateCredentials(SparkCredentials):
             self.ca_certs,
             self.connect_timeout,
         )
+
+
+def _check_cluster(data: Mapping[str, Any]) -> None:
+    with as_dbt_error():
+        if data.get("method") not in (IcegateMethod.CONNECT, IcegateMethod.THRIFT):
+            raise ConfigError(
+                "cannot use `cluster` without a server on it",
+                why="it's the primary node of an EMR cluster that the target would connect to",
+                fix="add `method: thrift` or `method: connect`; `icegate submit --cluster` sends a "
+                "build as a step, for a target with `master: submitted`",
+            )
+        if data.get("host"):
+            raise ConfigError(
+                "cannot use both `cluster` and `host`",
+                why="the host is the cluster's primary node",
+                fix="take one of them out of the target",
+            )
 
 
 def _nearest(word: str, known: list[str]) -> str:

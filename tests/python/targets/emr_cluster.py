@@ -1,0 +1,145 @@
+"""What stands for EMR on EC2 on this machine: its API, and the Spark of a cluster's primary node.
+
+A client of AWS checks each request against the service's own model; what is answered here has that
+model's shapes, too (`test_emr.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from icegate.server_launch import free_port
+from targets.emr_release import emr_environment, emr_jars
+from targets.programs import Program
+
+ID, TAGS = "j-2AXXXXXXGAPLF", {"project": "shop", "stage": "test"}
+HIVE_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+
+
+class Primary(Program):
+    """The server on a primary node: one application with Thrift and Spark Connect."""
+
+    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+        super().__init__(folder)
+        self.connect_port = free_port(None)
+        bin = emr_environment() / "bin"
+        self.submit = bin / "spark-submit"
+        kept = {k: v for k, v in environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+        self.environ = kept | {"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
+
+    def start(self) -> None:
+        conf = {
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self.connect_port),
+            **{"spark.ui.enabled": "false", "spark.driver.memory": "1g"},
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions."
+            "IcebergSparkSessionExtensions",
+            "spark.sql.catalogImplementation": "in-memory",
+        }
+        hive = {
+            "hive.server2.thrift.port": str(self.port),
+            "hive.server2.thrift.bind.host": "127.0.0.1",
+        }
+        command = [self.submit, "--master", "local[2]", "--class", HIVE_SERVER]
+        command += [word for pair in conf.items() for word in ("--conf", "=".join(pair))]
+        command += ["--driver-class-path", emr_jars().replace(",", os.pathsep), "spark-internal"]
+        command += [word for pair in hive.items() for word in ("--hiveconf", "=".join(pair))]
+        self.launch(command, self._is_up, self.environ)
+
+    def _is_up(self) -> bool:
+        for port in (self.port, self.connect_port):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                continue
+            return False
+        return True
+
+
+class Emr:
+    """The API: clusters by their ids, as `DescribeCluster` tells them."""
+
+    def __init__(self) -> None:
+        self.clusters: dict[str, dict[str, Any]] = {}
+        self.asked: list[str] = []
+        self.add(ID, "WAITING", TAGS)
+
+    def add(self, id: str, state: str, tags: dict[str, str], host: str = "127.0.0.1") -> None:
+        self.clusters[id] = {
+            "Id": id,
+            "Name": "shop-cluster",
+            "Status": {"State": state, "StateChangeReason": {}},
+            "ReleaseLabel": "emr-spark-8.0.0",
+            "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+            **({"MasterPublicDnsName": host} if host else {}),
+        }
+
+    def end(self, id: str, why: str) -> None:
+        reason = {"Code": "USER_REQUEST", "Message": why}
+        self.clusters[id]["Status"] = {"State": "TERMINATED", "StateChangeReason": reason}
+
+    def answer(self, action: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Return what EMR answers; raises ``LookupError`` for a cluster that isn't there."""
+        self.asked.append(action)
+        if action == "ListClusters":
+            states = asked["ClusterStates"]
+            found = [c for c in self.clusters.values() if c["Status"]["State"] in states]
+            return {"Clusters": [{k: c[k] for k in ("Id", "Name", "Status")} for c in found]}
+        cluster = self.clusters.get(asked["ClusterId"])
+        if cluster is None:
+            raise LookupError(f"Cluster id '{asked['ClusterId']}' is not valid.")
+        assert action == "DescribeCluster", action
+        return {"Cluster": cluster}
+
+
+def _handler(emr: Emr) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            action = self.headers["X-Amz-Target"].partition(".")[2]
+            try:
+                code, said = 200, emr.answer(action, asked)
+            except LookupError as error:
+                code = 400
+                said = {"__type": "InvalidRequestException", "Message": error.args[0]}
+            body = json.dumps(said).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/x-amz-json-1.1")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    return Handler
+
+
+@contextmanager
+def serving(emr: Emr) -> Iterator[str]:
+    """Serve the API, and give its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(emr))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def primary(folder: Path, environ: dict[str, str]) -> Iterator[Primary]:
+    """Start the primary node's server, and end it."""
+    folder.mkdir()
+    node = Primary(folder, environ)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()

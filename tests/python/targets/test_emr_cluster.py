@@ -1,0 +1,92 @@
+"""Builds on a cluster of EMR: its versions of Spark and Iceberg, Thrift and Connect on one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from targets.emr_cluster import ID
+from targets.machine import DBT, MODELS, ROWS, Machine, machine
+
+pytestmark = [pytest.mark.long, pytest.mark.targets]
+
+BEGUN = "START sql incremental model main.orders"
+
+
+@pytest.fixture(scope="module")
+def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with machine("emr", tmp_path_factory.mktemp("target")) as made:
+        yield made
+
+
+def test_a_cluster_that_ends_in_the_middle_of_a_build(at: Machine) -> None:
+    assert "release 1: 5 tables published" in at.dbt("build")
+    at.land(ROWS.replace("7", "8"))
+    before = at.rows("orders"), at.rows("totals")
+    process = at.begin(*DBT, "--no-use-colors", "build")
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if BEGUN in line:
+            at.node.stop()
+            at.emr.end(ID, "Terminated by user request")
+    again = at.begin(*DBT, "--no-use-colors", "build")
+    and_then, _ = again.communicate()
+    at.emr.add(ID, "WAITING", {"project": "shop"})
+    at.node.start()
+    assert process.wait() == 1 and f"cannot use the cluster {ID}" in said, said
+    assert "it's TERMINATED: Terminated by user request" in said
+    assert "Traceback" not in said and (at.rows("orders"), at.rows("totals")) == before
+    assert "cannot find a cluster by 'project=shop'" in and_then and "start one" in and_then
+    at.dbt("build")
+    assert [row["amount"] for row in at.rows("totals")] == [5, 8]
+
+
+def test_spark_connect_alone(at: Machine) -> None:
+    keys = {"method": "connect", "connect": None, "port": at.node.connect_port}
+    was = {"method": "thrift", "connect": f"sc://:{at.node.connect_port}"}
+    at.retarget(**keys)
+    assert "5 tables published" in at.dbt("build", ICEGATE_FULL="1")
+    at.retarget(**was, port=at.node.port)
+
+
+def test_a_history_is_refused_by_name(at: Machine) -> None:
+    at.write("models/past.sql", MODELS["past.sql"])
+    at.dbt("build")
+    at.land(ROWS.replace("7", "9"))
+    said = at.dbt("build", code=1)
+    assert "this Iceberg reads no earlier version of a table" in said
+    (at.folder / "models" / "past.sql").unlink()
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"host": "127.0.0.1"}, ["cannot use both `cluster` and `host`"]),
+        ({"method": "session"}, ["cannot use `cluster` without a server on it"]),
+        (
+            {"port": 1},
+            ["the Spark Thrift server at 127.0.0.1:1", "lets this machine"],
+        ),
+        ({"connect": None}, ["scored", "Connect"]),
+    ],
+)
+def test_what_is_wrong_is_said(at: Machine, keys: dict[str, Any], said: list[str]) -> None:
+    profile = (at.folder / "profiles.yml").read_text()
+    at.retarget(**keys)
+    at.land(ROWS.replace("7", "6"))
+    process = at.begin(*DBT, "build")
+    told, _ = process.communicate(timeout=300)
+    (at.folder / "profiles.yml").write_text(profile)
+    assert process.returncode and [each for each in said if each not in told] == [], told
+
+
+def test_another_pyspark_than_the_clusters(at: Machine) -> None:
+    ours, at.python = at.python, Machine.python
+    said = at.dbt("build", code=1)
+    at.python = ours
+    assert "it's Spark 4.0.2, older than pyspark 4.1" in said
+    assert "pip install 'pyspark[connect]==4.0.2'" in said
