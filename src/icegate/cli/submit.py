@@ -1,9 +1,9 @@
-"""`icegate submit`: a build as a job of EMR Serverless, followed from here."""
+"""`icegate submit`: a build as a job of EMR, serverless or on a cluster, followed from here."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,19 +12,28 @@ from icegate.cli.output import note
 from icegate.errors import ConfigError
 
 if TYPE_CHECKING:
-    from icegate.emr.serverless import Application
+    from icegate.emr.follow import Runs
+    from icegate.emr.submit import Call
 
 LOOK_EVERY_S = 5.0
-LATE_LOOKS = 4  # lines may come after a job's end
 USAGE = "`icegate submit --target T -- dbt build --select …`; `icegate maintain` works as well"
 PYTHON = "/usr/bin/python{version}"
 
 
 ApplicationId = Annotated[
-    str, typer.Option(envvar="ICEGATE_APPLICATION", help="Id of EMR Serverless' application.")
+    str | None,
+    typer.Option(envvar="ICEGATE_APPLICATION", help="Id of EMR Serverless' application."),
+]
+ClusterId = Annotated[
+    str | None,
+    typer.Option("--cluster", help="A cluster of EMR on EC2 instead: its id, or tag=value,…."),
 ]
 Role = Annotated[
-    str, typer.Option(envvar="ICEGATE_JOB_ROLE", help="ARN of the role that the job has.")
+    str,
+    typer.Option(
+        envvar="ICEGATE_JOB_ROLE",
+        help="ARN of the role that the job has; a cluster has one of its own.",
+    ),
 ]
 App = Annotated[
     str, typer.Option(envvar="ICEGATE_APP", help="Folder for what jobs bring: s3://…/app.")
@@ -51,9 +60,10 @@ OnlyUpload = Annotated[
 
 def submit(
     words: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="dbt …, or icegate ….")],
-    application: ApplicationId,
-    role: Role,
     app: App,
+    application: ApplicationId = None,
+    cluster: ClusterId = None,
+    role: Role = "",
     project_dir: ProjectDir = None,
     profiles_dir: ProfilesDir = None,
     target: Target = None,
@@ -64,19 +74,18 @@ def submit(
     minutes: Minutes = 240,
     only_upload: OnlyUpload = False,
 ) -> None:
-    """Run dbt as a job of EMR Serverless: pack, send, wait; its exit code is this one's.
+    """Run dbt as a job of EMR Serverless, or a step of a cluster: pack, send, wait.
 
-    Ctrl-C cancels the job.
+    Its exit code is this one's. Ctrl-C cancels the job.
     """
     from icegate.emr import pack
-    from icegate.emr.serverless import Application
-    from icegate.emr.submit import Packed, spark_submit, variables
+    from icegate.emr.submit import Call, Packed, variables
     from icegate.profiles import find_profiles
 
     _check_bucket(app)
     at = Opened(project_dir, profiles_dir, target)
     command, profiles = _command(words, at), find_profiles(at.project, at.profiles_dir)
-    given, runs = variables(at.written), Application(application)
+    given, runs = variables(at.written), _runs(application, cluster, role)
     of_job = pack.Python(python_version, runs.architecture)
     needed, project = pack.requirements(packages or [], of_job), at.project
     packed = Packed(pack.project_files(project, profiles), needed, of_job, app, note)
@@ -84,8 +93,27 @@ def submit(
     if only_upload:
         return
     python = python or PYTHON.format(version=python_version)
-    driver = spark_submit(folder, command, given, python, conf or [])
-    raise typer.Exit(_follow(runs, " ".join(words[:2]), role, driver, minutes))
+    call = Call(folder, command, given, python, conf or [])
+    raise typer.Exit(_follow(runs, " ".join(words[:2]), role, call, minutes))
+
+
+def _runs(application: str | None, cluster: str | None, role: str) -> Runs:
+    """Return what runs the job; raise ``ConfigError`` where that isn't said, or not enough."""
+    if cluster:
+        from icegate.emr.clusters import find_cluster
+        from icegate.emr.steps import Steps
+
+        return Steps(find_cluster(cluster))
+    if not application or not role:
+        raise ConfigError(
+            "cannot submit a job",
+            why="an application of EMR Serverless needs --application and --role",
+            fix="name both, or ICEGATE_APPLICATION and ICEGATE_JOB_ROLE; or --cluster, for a step "
+            "of a cluster",
+        )
+    from icegate.emr.serverless import Application
+
+    return Application(application)
 
 
 def _command(words: list[str], at: Opened) -> list[str]:
@@ -112,10 +140,10 @@ def _command(words: list[str], at: Opened) -> list[str]:
     return [program, *args, *where]
 
 
-def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], minutes: int) -> int:
+def _follow(runs: Runs, name: str, role: str, call: Call, minutes: int) -> int:
     """Begin a job, print what it prints, and return its exit code; a signal cancels it."""
     from icegate.dbt_process import at_signals
-    from icegate.emr.serverless import Followed
+    from icegate.emr.follow import Followed
 
     stopped: list[int] = []
     woken = threading.Event()
@@ -127,8 +155,8 @@ def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], min
         woken.set()
 
     at_signals(stop)
-    run, cancelled = runs.start(name, role, driver, minutes), False
-    note(f"job: {run} of application {runs.id}")
+    run, cancelled = runs.start(name, role, call, minutes), False
+    note(f"job: {run} of {runs.named}")
     followed = Followed(runs, run, _show, note)
     while not (job := followed.look()).has_ended:
         if stopped and not cancelled:
@@ -138,7 +166,7 @@ def _follow(runs: Application, name: str, role: str, driver: dict[str, Any], min
         woken.clear()
     if stopped and job.state == "CANCELLED":
         return 128 + stopped[0]
-    for _ in range(LATE_LOOKS):
+    for _ in range(int(runs.late_s / LOOK_EVERY_S)):
         if followed.is_whole:
             break
         woken.wait(LOOK_EVERY_S)

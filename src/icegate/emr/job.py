@@ -1,6 +1,6 @@
 """What a job runs: `dbt …` or `icegate …`, for the project beside it, in the Spark it was begun in.
 
-The last line says the exit code, since EMR Serverless tells only that a job failed.
+The last line says the exit code, since EMR tells only that a job failed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 
-EXIT_CODE = "icegate: exit code"  # `serverless.Followed` reads it
+EXIT_CODE = "icegate: exit code"  # `follow.Followed` reads it
 WHERE = ("project-dir", "profiles-dir", "target")
 
 

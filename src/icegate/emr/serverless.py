@@ -1,24 +1,22 @@
-"""Jobs of EMR Serverless: begun, followed with what they print, and cancelled.
+"""Jobs of EMR Serverless: begun, looked at, and cancelled.
 
 Names and shapes of requests are those of its API, of 2021-07-13, and of CloudWatch Logs.
 """
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from icegate import aws
-from icegate.emr.job import EXIT_CODE
+from icegate.emr.follow import Job
+from icegate.emr.submit import Call, spark_submit
 from icegate.errors import IcegateError
 
 SERVICE = "EMR Serverless"
-LAST_LINES = 60  # of what Spark says of a job that failed
-ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 CAUSES: aws.Causes = (
     (
         ("ResourceNotFoundException",),
@@ -45,22 +43,17 @@ CAUSES: aws.Causes = (
 )
 
 
-class Job(NamedTuple):
-    """What is known of a job: its state by EMR's name, and what EMR says of it."""
-
-    state: str
-    details: str
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state in ENDED
-
-
 class Application:
     """An application of EMR Serverless that runs jobs."""
 
+    late_s = 20.0
+
     def __init__(self, id: str) -> None:
         self.id = id
+
+    @property
+    def named(self) -> str:
+        return f"application {self.id}"
 
     @cached_property
     def told(self) -> dict[str, Any]:
@@ -81,8 +74,12 @@ class Application:
             return None
         return str(told.get("logGroupName") or "/aws/emr-serverless")
 
-    def start(self, name: str, role: str, submit: dict[str, Any], minutes: int) -> str:
+    def log(self, run: str, name: str) -> Log | None:
+        return Log(self.log_group, self.id, run, name) if self.log_group else None
+
+    def start(self, name: str, role: str, call: Call, minutes: int) -> str:
         """Begin a job, once however often the answer is lost, and return its id."""
+        submit = spark_submit(*call)
         with self._explained("start a job of"):
             begun = self._client.start_job_run(
                 applicationId=self.id,
@@ -114,6 +111,8 @@ class Application:
 
 class Log:
     """What a job's driver prints to ``stdout`` or ``stderr``, as CloudWatch has it."""
+
+    brought_at = 0.0
 
     def __init__(self, group: str, application: str, run: str, name: str) -> None:
         self._group, self._name = group, name
@@ -155,45 +154,3 @@ class Log:
                 if "DRIVER" in name and name.endswith(f"/{self._name}"):
                     return name
         return None
-
-
-class Followed:
-    """A job that is followed: each line that it prints is shown, each change of its state said."""
-
-    def __init__(
-        self, runs: Application, run: str, show: Callable[[str], None], say: Callable[[str], None]
-    ) -> None:
-        self._runs, self._run, self._show, self._say = runs, run, show, say
-        self._state = ""
-        self._code: int | None = None
-        group = runs.log_group
-        if group is None:
-            say("log: the application keeps none in CloudWatch, so none is shown")
-        self._logs = {n: Log(group, runs.id, run, n) for n in ("stdout", "stderr") if group}
-
-    def look(self) -> Job:
-        """Show what is new, and return what the job is doing."""
-        job = self._runs.job(self._run)
-        for line in self._logs["stdout"].new() if self._logs else ():
-            self._show(line)
-            if found := re.fullmatch(rf"{EXIT_CODE} (\d+)", line):
-                self._code = int(found[1])
-        if job.state != self._state:
-            self._state = job.state
-            self._say(f"job: {job.state.lower()}")
-        return job
-
-    def show_errors(self) -> None:
-        """Say the last lines of what the job's Spark told."""
-        for line in [*self._logs["stderr"].new()][-LAST_LINES:] if self._logs else ():
-            self._say(line)
-
-    @property
-    def is_whole(self) -> bool:
-        """Tell whether its last line was shown, or can't be."""
-        return self._code is not None or not self._logs
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of what it ran, as its last line says; else 1 for one that failed."""
-        return 0 if self._state == "SUCCESS" else self._code or 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from icegate import objects
 from icegate.emr import job, pack
@@ -97,6 +97,26 @@ def variables(keys: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+class Call(NamedTuple):
+    """A command's words for a job, the files in ``folder`` that it has, and how Spark is begun."""
+
+    folder: str
+    args: Sequence[str]
+    variables: dict[str, str]
+    python: str
+    conf: Sequence[str] = ()
+
+    def check(self) -> None:
+        """Raise ``ConfigError`` for a place, a Python or a setting with a blank in it."""
+        for each in (self.folder, self.python, *self.conf):
+            if not SAFE.fullmatch(each) or (each in self.conf and "=" not in each):
+                raise ConfigError(
+                    f"cannot give {each!r} to a job",
+                    why="it's no KEY=VALUE, or has a blank or a quote, at which EMR splits",
+                    fix="take another one, in --app, --python or --conf",
+                )
+
+
 def spark_submit(
     folder: str,
     args: Sequence[str],
@@ -104,17 +124,11 @@ def spark_submit(
     python: str,
     conf_of_spark: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return `sparkSubmit` of a job's driver, for files in ``folder`` and a command's words.
+    """Return `sparkSubmit` of a job's driver, for what a ``Call`` has.
 
-    Raises ``ConfigError`` for a place, a Python or a setting with a blank in it.
+    Raises ``ConfigError``.
     """
-    for each in (folder, python, *conf_of_spark):
-        if not SAFE.fullmatch(each) or (each in conf_of_spark and "=" not in each):
-            raise ConfigError(
-                f"cannot give {each!r} to a job",
-                why="it's no KEY=VALUE, or has a blank or a quote, at which EMR splits",
-                fix="take another one, in --app, --python or --conf",
-            )
+    Call(folder, args, variables, python, conf_of_spark).check()
     archives = ",".join(f"{folder}/{n}.tar.gz#{n}" for n in ("environment", "project"))
     driver = {"PYSPARK_DRIVER_PYTHON": python, "PYSPARK_PYTHON": python, "PYTHONPATH": PATH}
     conf = {"spark.archives": archives, "spark.executorEnv.PYSPARK_PYTHON": python}

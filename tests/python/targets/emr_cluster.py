@@ -6,22 +6,28 @@ model's shapes, too (`test_emr.py`).
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
-import socket
+import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from icegate import objects
 from icegate.server_launch import free_port
 from targets.emr_release import emr_environment, emr_jars
-from targets.programs import Program
+from targets.programs import Program, answers
 
 ID, TAGS = "j-2AXXXXXXGAPLF", {"project": "shop", "stage": "test"}
 HIVE_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+
+Environ = Mapping[str, str]
 
 
 class Primary(Program):
@@ -53,22 +59,54 @@ class Primary(Program):
         command += [word for pair in conf.items() for word in ("--conf", "=".join(pair))]
         command += ["--driver-class-path", emr_jars().replace(",", os.pathsep), "spark-internal"]
         command += [word for pair in hive.items() for word in ("--hiveconf", "=".join(pair))]
-        self.launch(command, self._is_up, self.environ)
+        up = partial(answers, self.port, self.connect_port)
+        self.launch(command, up, self.environ)
 
-    def _is_up(self) -> bool:
-        for port in (self.port, self.connect_port):
-            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                continue
-            return False
-        return True
+
+class Step:
+    """A step, which is a real process, and what it prints, brought into the bucket each time."""
+
+    def __init__(self, asked: dict[str, Any], folder: Path, logs: str, environ: Environ) -> None:
+        self.asked, self.logs, self.was_cancelled = asked, logs, False
+        self.ended_at: float | None = None
+        folder.mkdir(parents=True)
+        self.files = {name: folder / name for name in ("stdout", "stderr")}
+        out, err = (path.open("wb") for path in self.files.values())
+        self.process = subprocess.Popen(
+            asked["HadoopJarStep"]["Args"],
+            cwd=folder,
+            env={**environ, "TMPDIR": str(folder)},
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+
+    def told(self) -> dict[str, Any]:
+        """Return its status by now, with the logs so far brought."""
+        code = self.process.poll()
+        for name, path in self.files.items():
+            objects.write(f"{self.logs}/{name}.gz", gzip.compress(path.read_bytes()))
+        ended = "CANCELLED" if self.was_cancelled else "FAILED" if code else "COMPLETED"
+        if code is None:
+            return {"State": "RUNNING", "StateChangeReason": {}}
+        self.ended_at = self.ended_at or time.time()
+        state = {"State": ended, "Timeline": {"EndDateTime": self.ended_at}}
+        return state | ({"FailureDetails": {"Reason": "it failed"}} if ended == "FAILED" else {})
+
+    def cancel(self) -> None:
+        """End its process, and only that one, as EMR does."""
+        self.was_cancelled = True
+        self.process.terminate()
 
 
 class Emr:
-    """The API: clusters by their ids, as `DescribeCluster` tells them."""
+    """The API: clusters by their ids, as `DescribeCluster` tells them, and their steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None, environ: Environ | None = None) -> None:
         self.clusters: dict[str, dict[str, Any]] = {}
+        self.steps: list[Step] = []
         self.asked: list[str] = []
+        self.folder, self.environ = folder or Path(), environ or {}
         self.add(ID, "WAITING", TAGS)
 
     def add(self, id: str, state: str, tags: dict[str, str], host: str = "127.0.0.1") -> None:
@@ -92,11 +130,27 @@ class Emr:
             states = asked["ClusterStates"]
             found = [c for c in self.clusters.values() if c["Status"]["State"] in states]
             return {"Clusters": [{k: c[k] for k in ("Id", "Name", "Status")} for c in found]}
-        cluster = self.clusters.get(asked["ClusterId"])
+        id = asked.get("ClusterId") or asked["JobFlowId"]
+        cluster = self.clusters.get(id)
         if cluster is None:
-            raise LookupError(f"Cluster id '{asked['ClusterId']}' is not valid.")
-        assert action == "DescribeCluster", action
-        return {"Cluster": cluster}
+            raise LookupError(f"Cluster id '{id}' is not valid.")
+        if action == "DescribeCluster":
+            return {"Cluster": cluster}
+        if action == "ListInstances":
+            return {"Instances": [{"Id": "ci-1", "InstanceType": "m7i.xlarge"}]}
+        if action == "AddJobFlowSteps":
+            step = f"s-{len(self.steps)}"
+            logs = f"{cluster['LogUri'].replace('s3n:', 's3:')}{id}/steps/{step}"
+            (wanted,) = asked["Steps"]
+            self.steps.append(Step(wanted, self.folder / step, logs, self.environ))
+            return {"StepIds": [step]}
+        if action == "CancelSteps":
+            (step,) = asked["StepIds"]
+            self.steps[int(step[2:])].cancel()
+            return {"CancelStepsInfoList": [{"StepId": step, "Status": "SUBMITTED"}]}
+        assert action == "DescribeStep", action
+        step = asked["StepId"]
+        return {"Step": {"Id": step, "Status": self.steps[int(step[2:])].told()}}
 
 
 def _handler(emr: Emr) -> type[BaseHTTPRequestHandler]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -50,6 +51,15 @@ class Program(ABC):
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+
+
+def answers(*ports: int) -> bool:
+    """Tell whether somebody listens on ports of this machine."""
+    with suppress(OSError):
+        for port in ports:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    return False
 
 
 Made = TypeVar("Made", bound=Program)

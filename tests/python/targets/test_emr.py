@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 from botocore.stub import Stubber
+from environments import environment
 
 from icegate import aws
 from icegate.emr import clusters
-from icegate.errors import ServerError
+from icegate.emr.steps import RUNNER, Steps, words
+from icegate.emr.submit import Call
+from icegate.errors import ConfigError, ServerError
 from targets.emr_cluster import ID, Emr, serving
+from targets.programs import Program, answers, started
 from targets.s3_server import using
 
+CALL = Call("s3://b/app/1", ["dbt", "build"], {"ICEGATE_SCHEMA": "s"}, "/usr/bin/python3.11")
 KEYS = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "eu-central-1"}
 
 
@@ -85,3 +90,82 @@ def test_a_cluster_that_ended_since_is_named(emr: Emr) -> None:
     assert "it's TERMINATED: Terminated by user" in str(clusters.ended_meanwhile(ID))
     emr.clusters.clear()
     assert clusters.ended_meanwhile(ID) is None  # who can't be asked hides no other error
+
+
+def test_a_step_is_asked_for_followed_and_cancelled_by_these_requests(emr: Emr) -> None:
+    steps = Steps(clusters.find_cluster(ID))
+    assert steps.architecture == "X86_64"
+    (runner, args, asked) = (RUNNER, words(CALL, 60), {"ClusterId": ID, "StepId": "s-1"})
+    step = {"Name": "dbt build", "ActionOnFailure": "CONTINUE"}
+    jar = {"Jar": runner, "Args": args}
+    ended = {"State": "FAILED", "FailureDetails": {"Reason": "Unknown Error"}}
+    cancel = {"ClusterId": ID, "StepIds": ["s-1"], "StepCancellationOption": "TERMINATE_PROCESS"}
+    with Stubber(aws.client("emr")) as stub:
+        one = {"JobFlowId": ID, "Steps": [{**step, "HadoopJarStep": jar}]}
+        stub.add_response("add_job_flow_steps", {"StepIds": ["s-1"]}, one)
+        stub.add_response("describe_step", {"Step": {"Status": {"State": "CANCEL_PENDING"}}}, asked)
+        stub.add_response("describe_step", {"Step": {"Status": ended}}, asked)
+        stub.add_response("cancel_steps", {"CancelStepsInfoList": []}, cancel)
+        assert steps.start("dbt build", "", CALL, 60) == "s-1"
+        assert steps.job("s-1").state == "CANCELLING"
+        assert steps.job("s-1")[:2] == ("FAILED", "Unknown Error")
+        steps.cancel("s-1")
+
+
+@pytest.mark.parametrize(
+    ("machine", "kind"),
+    [
+        *(("m7g.xlarge", "ARM64"), ("c6gn.large", "ARM64"), ("a1.large", "ARM64")),
+        *(("m7i.xlarge", "X86_64"), ("g5.xlarge", "X86_64"), ("m5.xlarge", "X86_64")),
+    ],
+)
+def test_the_kind_of_its_machines(emr: Emr, machine: str, kind: str) -> None:
+    steps = Steps(clusters.find_cluster(ID))
+    with Stubber(aws.client("emr")) as stub:
+        told = {"Instances": [{"InstanceType": machine}]}
+        stub.add_response("list_instances", told, {"ClusterId": ID})
+        assert steps.architecture == kind
+
+
+def test_words_of_a_step_are_no_shells_to_read() -> None:
+    given = words(CALL._replace(args=["dbt", "build", "--vars", "{a: '$(rm x)'}"]), 60)
+    assert given[:2] == ["bash", "-c"] and given[3:6] == ["icegate", "s3://b/app/1", "60"]
+    assert "$(rm x)" not in given[2] and given[-1] == "{a: '$(rm x)'}"
+    assert "ICEGATE_SCHEMA=s" in given[: given.index("--")]
+    with pytest.raises(ConfigError, match="cannot give 'a b' to a job"):
+        words(CALL._replace(conf=["a b"]), 60)
+
+
+class Moto(Program):
+    """Moto's EMR, which knows clusters, tags and steps, and runs none."""
+
+    def start(self) -> None:
+        made = environment("moto", "moto[emr,server]==5.2.5\n")
+        command = [made / "bin" / "moto_server", "-H", "127.0.0.1", "-p", self.port]
+        self.launch(command, lambda: answers(self.port))
+
+
+@pytest.mark.targets
+@pytest.mark.long
+def test_another_stand_in_knows_the_same_requests() -> None:
+    with started(Moto) as moto, using(AWS_ENDPOINT_URL_EMR=f"http://127.0.0.1:{moto.port}", **KEYS):
+        asked = {
+            "Name": "shop",
+            "ReleaseLabel": "emr-7.12.0",
+            "Instances": {
+                "MasterInstanceType": "m7g.xlarge",
+                "InstanceCount": 1,
+                "KeepJobFlowAliveWhenNoSteps": True,
+            },
+            "Tags": [{"Key": "project", "Value": "shop"}],
+        }
+        id = aws.client("emr").run_job_flow(**asked)["JobFlowId"]
+        clusters.find_cluster.cache_clear()
+        cluster = clusters.find_cluster("project=shop")
+        assert (cluster.id, cluster.release) == (id, "emr-7.12.0") and cluster.host
+        steps = Steps(cluster)
+        run = steps.start("dbt build", "", CALL, 60)
+        assert steps.job(run).state in ("STARTING", "RUNNING", "PENDING", "SUCCESS")
+        aws.client("emr").terminate_job_flows(JobFlowIds=[id])
+        assert f"cannot use the cluster {id}" in str(clusters.ended_meanwhile("project=shop"))
+    clusters.find_cluster.cache_clear()
