@@ -113,6 +113,12 @@ CAUSES = (
         "history, and `as_of()`, need that",
     ),
     Cause(
+        r"both type and catalog-impl are set",
+        "this Spark was started with another way to the same catalog",
+        "take the settings of `spark.sql.catalog.<name>` out of where it's started: the target has "
+        "them; or give the target another `catalog`",
+    ),
+    Cause(
         r"Creating a view is not supported by catalog|does not support views",
         "the target's catalog has no views",
         "build a table in its place; docs/targets.md says which catalogs have them",

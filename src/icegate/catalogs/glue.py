@@ -76,9 +76,14 @@ class Glue(Pointers):
         return f"drop its tables in Glue, delete {self.lake.root}, and build again"
 
     def conf(self) -> dict[str, str]:
-        """Return what Spark's catalog is set to; the key Java finds as AWS's other tools do."""
+        """Return what Spark's catalog is set to; the key Java finds as AWS's other tools do.
+
+        By its class, as AWS's own guides set it: a Spark of EMR may have that already, and Iceberg
+        refuses the two ways together.
+        """
         url = aws.endpoint("glue")
-        return {"type": "glue", **({"glue.endpoint": url} if url else {})}
+        implementation = "org.apache.iceberg.aws.glue.GlueCatalog"
+        return {"catalog-impl": implementation, **({"glue.endpoint": url} if url else {})}
 
     def secrets(self) -> dict[str, str]:
         """Return what has to be set as well, and is shown nowhere."""

@@ -28,6 +28,7 @@ NOT_SERVED = {
     "AWS::Budgets::Budget",
     "AWS::EMR::Cluster",
     "AWS::EMR::SecurityConfiguration",
+    "AWS::EMR::Step",
     "AWS::EMRServerless::Application",
 }
 # Properties of what it does have that it doesn't keep, or doesn't tell. `test_aws_templates.py`
@@ -47,6 +48,7 @@ STAND_INS = {
 PARAMETERS = {
     "lake": {"ReaderPrincipal": f"arn:aws:iam::{ACCOUNT}:role/analysts"},
     "network": {"ForCluster": "true"},
+    "cluster": {"ClientGroup": "sg-0123456789abcdef0"},
     "daily": {"Mail": "data@example.com", "MonthlyBudget": "100"},
 }
 

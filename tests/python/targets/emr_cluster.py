@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from deploy import templates
 from icegate import objects
 from icegate.server_launch import free_port
 from targets.emr_release import emr_environment, emr_jars
@@ -30,37 +31,50 @@ HIVE_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 Environ = Mapping[str, str]
 
 
+def defaults(warehouse: str) -> dict[str, str]:
+    """Return what the template sets for all Sparks of its cluster, and what suits this machine."""
+    (found,) = (
+        each["ConfigurationProperties"]
+        for each in templates.read("cluster")["Resources"]["Cluster"]["Properties"][
+            "Configurations"
+        ]
+        if each["Classification"] == "spark-defaults"
+    )
+    conf = {key: text for key, text in found.items() if isinstance(text, str)}
+    own = {"spark.ui.enabled": "false", "spark.driver.memory": "1g"}
+    return conf | own | {"spark.sql.catalog.lake.warehouse": warehouse}
+
+
 class Primary(Program):
     """The server on a primary node: one application with Thrift and Spark Connect."""
 
-    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environ: dict[str, str], warehouse: str) -> None:
         super().__init__(folder)
-        self.connect_port = free_port(None)
+        self.warehouse, self.connect_port = warehouse, free_port(None)
         bin = emr_environment() / "bin"
         self.submit = bin / "spark-submit"
         kept = {k: v for k, v in environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
         self.environ = kept | {"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
 
     def start(self) -> None:
-        conf = {
-            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(self.connect_port),
-            **{"spark.ui.enabled": "false", "spark.driver.memory": "1g"},
-            "spark.sql.extensions": "org.apache.iceberg.spark.extensions."
-            "IcebergSparkSessionExtensions",
-            "spark.sql.catalogImplementation": "in-memory",
-        }
-        hive = {
-            "hive.server2.thrift.port": str(self.port),
-            "hive.server2.thrift.bind.host": "127.0.0.1",
-        }
-        command = [self.submit, "--master", "local[2]", "--class", HIVE_SERVER]
-        command += [word for pair in conf.items() for word in ("--conf", "=".join(pair))]
-        command += ["--driver-class-path", emr_jars().replace(",", os.pathsep), "spark-internal"]
-        command += [word for pair in hive.items() for word in ("--hiveconf", "=".join(pair))]
-        up = partial(answers, self.port, self.connect_port)
-        self.launch(command, up, self.environ)
+        self.launch(self.command(), partial(answers, self.port, self.connect_port), self.environ)
+
+    def command(self) -> list[str]:
+        """Return what the template's step starts, with its cluster's settings, on this machine."""
+        server = templates.read("cluster")["Resources"]["Server"]["Properties"]
+        _, _, *words = server["HadoopJarStep"]["Args"]
+        conf = defaults(self.warehouse)
+        conf |= {"spark.connect.grpc.binding.address": "127.0.0.1"}
+        conf |= {"spark.connect.grpc.binding.port": str(self.connect_port)}
+        hive = [
+            f"hive.server2.thrift.{each}" for each in (f"port={self.port}", "bind.host=127.0.0.1")
+        ]
+        command = [str(self.submit), "--master", "local[2]", "--class", HIVE_SERVER]
+        command += ["--driver-class-path", emr_jars().replace(",", os.pathsep)]
+        at = words.index("--hiveconf")
+        of_spark, of_hive = words[:at], words[at:]
+        command += of_spark + [w for pair in conf.items() for w in ("--conf", "=".join(pair))]
+        return [*command, "spark-internal", *of_hive, *(w for h in hive for w in ("--hiveconf", h))]
 
 
 class Step:
@@ -188,10 +202,10 @@ def serving(emr: Emr) -> Iterator[str]:
 
 
 @contextmanager
-def primary(folder: Path, environ: dict[str, str]) -> Iterator[Primary]:
+def primary(folder: Path, environ: dict[str, str], warehouse: str) -> Iterator[Primary]:
     """Start the primary node's server, and end it."""
     folder.mkdir()
-    node = Primary(folder, environ)
+    node = Primary(folder, environ, warehouse)
     try:
         node.start()
         yield node

@@ -248,7 +248,9 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
                 target["host"] = address
         if name == "emr":
             own = {**os.environ, **environ}
-            node = started.enter_context(emr_cluster.primary(folder / "primary", own))
+            node = started.enter_context(
+                emr_cluster.primary(folder / "primary", own, target["warehouse"])
+            )
             target |= {"port": node.port, "connect": f"sc://:{node.connect_port}"}
             emr = emr_cluster.Emr()
             environ["AWS_ENDPOINT_URL_EMR"] = started.enter_context(emr_cluster.serving(emr))

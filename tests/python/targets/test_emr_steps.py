@@ -41,12 +41,11 @@ def on_node(at: Machine, conf: Path) -> dict[str, str]:
     """Return what a step finds on a primary node: Spark of the release, its conf, AWS's own CLI."""
     spark = next(emr_environment().glob("lib/python*/site-packages/pyspark"))
     aws = environment("awscli", "awscli==1.46.3\n")
-    defaults = {
-        **{"spark.master": "local[1]", "spark.ui.enabled": "false"},
-        **{"spark.driver.memory": "1g", "spark.jars": emr_jars()},
-    }
+    assert at.objects is not None
+    own = {"spark.master": "local[1]", "spark.jars": emr_jars()}
+    of_cluster = emr_cluster.defaults(f"s3://{at.objects.bucket}/a warehouse") | own
     conf.mkdir()
-    (conf / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in defaults.items()))
+    (conf / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in of_cluster.items()))
     kept = {k: v for k, v in at.environ.items() if k.startswith(("JAVA_HOME", "AWS_"))}
     path = os.pathsep.join([str(spark / "bin"), str(aws / "bin"), os.environ["PATH"]])
     own = {"HOME": str(conf), "SPARK_HOME": str(spark), "SPARK_CONF_DIR": str(conf)}
