@@ -115,6 +115,7 @@ bench: $(installed) ## measure one claim of speed: NAME=<program in benchmarks/>
 
 lock: $(installed) ## resolve the versions again, after a change of pyproject.toml
 	$(resolve) --extra dev --extra report --extra app --extra alerts -o requirements/lock.txt pyproject.toml
+	$(resolve) --extra s3 --override requirements/emr7.in -o requirements/emr7.lock pyproject.toml
 	$(resolve) -o deploy/airflow/requirements.txt deploy/airflow/requirements.in
 	$(resolve) -o deploy/airflow/requirements-emr.txt deploy/airflow/requirements-emr.in
 	$(resolve) -o deploy/aws/requirements.txt deploy/aws/requirements.in

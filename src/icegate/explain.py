@@ -148,7 +148,12 @@ CAUSES = (
 
 
 # By `raise_error` in SQL of ours or of a model's author: the text is meant for a person.
-RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+|\n\s+at |$)", re.DOTALL)
+RAISED = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] (.+?)(?: SQLSTATE: \w+|\n\s+at |$)"
+    # Of Spark 3.5, which has no name for it.
+    r"|java\.lang\.RuntimeException: ((?:(?!\n\s+at ).)+)\n\s+at org\.apache\.spark\.sql\.catalyst",
+    re.DOTALL,
+)
 
 
 def explain(error: BaseException) -> str:
@@ -157,7 +162,7 @@ def explain(error: BaseException) -> str:
     whole = "\n".join(chain)
     raised = RAISED.search(whole)
     if raised:
-        return raised[1]
+        return raised[1] or raised[2]
     for cause in CAUSES:
         if re.search(cause.pattern, whole):
             return f"{cause.what}\n  why: {_first_line(chain)}\n  fix: {cause.fix}"

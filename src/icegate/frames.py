@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from icegate.errors import ConfigError
@@ -33,7 +34,7 @@ def _as_frame(session: SparkSession, returned: Any) -> DataFrame:
         # Spark's own way turns a missing string into the text 'nan'.
         returned = pyarrow.Table.from_pandas(returned, preserve_index=False)
     if isinstance(returned, pyarrow.Table):
-        return session.createDataFrame(_typed(returned))
+        return _of_arrow(session, _typed(returned))
     if hasattr(returned, "to_spark"):  # pandas on Spark
         return returned.to_spark()
     raise ConfigError(
@@ -41,6 +42,20 @@ def _as_frame(session: SparkSession, returned: Any) -> DataFrame:
         why="a Python model returns a Spark or pandas DataFrame, or an Arrow table",
         fix="end `def model(dbt, session)` with `return` and the DataFrame",
     )
+
+
+def _of_arrow(session: SparkSession, table: pyarrow.Table) -> DataFrame:
+    """Return the DataFrame of an Arrow table, which to Spark 3.5 is rows with a schema."""
+    if not pyspark.__version__.startswith("3."):
+        return session.createDataFrame(table)
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.utils import is_timestamp_ntz_preferred
+
+    # Python has a time zone of its own. Without one until they're in Spark, times are in the
+    # session's, as later versions have it.
+    rows, as_is = table.to_pylist(maps_as_pydicts="strict"), from_arrow_schema(table.schema, True)
+    frame = session.createDataFrame(rows, as_is, verifySchema=False)
+    return frame.to(from_arrow_schema(table.schema, is_timestamp_ntz_preferred()))
 
 
 def _typed(table: pyarrow.Table) -> pyarrow.Table:
@@ -59,7 +74,7 @@ def seed_view(session: SparkSession, agate_table: Any, view: str) -> None:
         for number, name in enumerate(agate_table.column_names)
     }
     # People's small tables: one file each, whatever number of cores reads the rows.
-    session.createDataFrame(pyarrow.table(columns)).coalesce(1).createOrReplaceTempView(view)
+    _of_arrow(session, pyarrow.table(columns)).coalesce(1).createOrReplaceTempView(view)
 
 
 def _text(cell: Any) -> str | None:

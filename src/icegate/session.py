@@ -187,8 +187,10 @@ def _launch(lake: Lake) -> SparkSession:
 
 def _quiet_errors() -> None:
     """Stop PySpark from printing an error as JSON, stack and all, before anyone has handled it."""
-    from pyspark.logger import PySparkLogger
-
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:  # Spark 3.5 prints none
+        return
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from icegate.errors import IcegateError
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WHAT = "cannot use the Spark of spark-submit"
-SPARKS, FIRST_ICEBERG = ("4.0", "4.1"), (1, 10)
+SPARKS, FIRST_ICEBERG, FIRST_PYTHON = ("3.5", "4.0", "4.1"), (1, 10), (3, 10)
 
 
 def open_submitted(lake: Lake) -> SparkSession:
@@ -40,6 +43,8 @@ def open_submitted(lake: Lake) -> SparkSession:
         fix = "correct the options of spark-submit; what Spark itself said is above"
         raise IcegateError(WHAT, why=explain(error).splitlines()[0], fix=fix) from error
     _check(session)
+    exec = session.sparkContext.pythonExec
+    check_python(sys.version_info[:2], python_of(exec), exec)
     return session
 
 
@@ -54,13 +59,39 @@ def iceberg_of(session: SparkSession) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", said)[:3])
 
 
+def python_of(executable: str) -> tuple[int, ...] | None:
+    """Return the version of a Python, or None where this machine can't tell."""
+    asked = [executable, "-c", "import sys; print(*sys.version_info[:2])"]
+    with suppress(OSError, subprocess.SubprocessError, ValueError):
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=True).stdout
+        return tuple(map(int, said.split()))
+    return None
+
+
+def check_python(own: tuple[int, ...], workers: tuple[int, ...] | None, executable: str) -> None:
+    """Raise ``IcegateError`` unless functions of a model can run on both, as far as that's known.
+
+    Spark itself says so when the first of them runs, in the middle of a build.
+    """
+    if own >= FIRST_PYTHON and workers in (None, own):
+        return
+    first, here, there = (".".join(map(str, of or ())) for of in (FIRST_PYTHON, own, workers))
+    differs = f", and workers would on {there}, as `{executable}` is" if workers != own else ""
+    raise IcegateError(
+        WHAT,
+        why=f"dbt runs on Python {here}{differs if workers else ''}",
+        fix=f"give both the same one, {first} or newer: `--conf spark.pyspark.python=…`, or the "
+        "variable PYSPARK_PYTHON",
+    )
+
+
 def _check(session: SparkSession) -> None:
     """Raise ``IcegateError`` unless versions are ones that models were built with."""
     if not session.version.startswith(SPARKS):
         raise IcegateError(
             WHAT,
-            why=f"it's Spark {session.version}, and this runs on {' and '.join(SPARKS)}",
-            fix="take a release that has one of these: emr-spark-8.0.0 has Spark 4.0",
+            why=f"it's Spark {session.version}, and this runs on {', '.join(SPARKS)}",
+            fix="take a release that has one of these: EMR 7 has 3.5, emr-spark-8.0.0 has 4.0",
         )
     found, extensions = iceberg_of(session), session.conf.get("spark.sql.extensions", "")
     if found < FIRST_ICEBERG:

@@ -13,7 +13,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
-from icegate.dialect import SPARK
+from icegate.dialect import SPARK, dialect_of
 from icegate.tables.metadata import columns
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Undecided(Exception):
 def parsed(sql: str) -> exp.Select:
     """Return the tree of a test's query: what dbt asks of its failing rows."""
     try:
-        tree = sqlglot.parse_one(sql, dialect=SPARK)
+        tree = sqlglot.parse_one(sql, dialect=dialect_of(sql))
     except sqlglot.errors.SqlglotError as error:
         raise Undecided("its SQL can't be parsed") from error
     if not isinstance(tree, exp.Select):

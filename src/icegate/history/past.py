@@ -11,7 +11,7 @@ from icegate.gate import refs
 from icegate.gate.refs import Metadata
 from icegate.gate.store import edit, read_tables
 from icegate.history.config import Asked
-from icegate.history.dimension import DIFF, OWN, ROW_LINEAGE, Dimension, mode_of
+from icegate.history.dimension import CHANGELOG, DIFF, OWN, ROW_LINEAGE, Dimension, mode_of
 from icegate.history.reads import Source
 from icegate.history.steps import (
     TAG,
@@ -35,6 +35,10 @@ MOST_STEPS = 100  # in one statement
 
 class Engine(Protocol):
     """Where a history is written."""
+
+    @property
+    def has_options(self) -> bool:
+        """Tell whether SQL has `with (…)` behind a table, which Spark 3.5 hasn't."""
 
     def ask(self, sql: str) -> Sequence[Sequence[Any]]:
         """Return the rows of a query."""
@@ -145,6 +149,8 @@ class Past:
         track = self.asked.track or [name for name in names if name not in self.asked.key]
         self._check(track, names, "track_columns")
         usual = mode_of(metadata, found)
+        if usual == CHANGELOG and not self.engine.has_options:
+            usual = DIFF
         mode = self.asked.mode or usual
         if mode not in (DIFF, usual):
             self._refuse(mode, usual)

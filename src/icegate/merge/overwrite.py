@@ -105,6 +105,8 @@ class Overwrite:
         why, fix = self.why_not(), "take merge_plan: auto, or copy_on_write"
         if not (why or engine.has_session):
             why = "there is no session that could hold the batch"
+        if not (why or engine.has_options):
+            why = "Spark 3.5 has no `with (…)` in SQL, by which other writers' rows are kept"
         if not (why or engine.layout(self.fields).is_even):
             why = "files of the table lie under another partitioning than it has now"
             fix += "; or rewrite them, by the macro compact with rewrite-all"

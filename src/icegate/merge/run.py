@@ -28,6 +28,10 @@ class Engine(Protocol):
     has_session: bool  # which can hold rows
     has_branch: bool  # so that nobody reads the table between two statements
 
+    @property
+    def has_options(self) -> bool:
+        """Tell whether SQL has `with (…)` behind a table, which Spark 3.5 hasn't."""
+
     def ask(self, sql: str) -> Sequence[Sequence[Any]]:
         """Return the rows of a query."""
 
@@ -191,7 +195,7 @@ class Merge:
 
     def _whole(self, engine: Engine, held: str, batch: Batch) -> Choice | None:
         """Return the choice to overwrite partitions of which many rows change; None if few do."""
-        if self.whole.why_not() or not self.whole.finds(engine, held):
+        if self.whole.why_not() or not (engine.has_options and self.whole.finds(engine, held)):
             return None
         rows = self.whole.rows(engine)
         if not plans.is_much(batch, rows):

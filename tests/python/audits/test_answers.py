@@ -6,6 +6,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyspark
 import pytest
 from pyiceberg.manifest import DataFile
 
@@ -15,6 +17,7 @@ from icegate.audits.answer import Answer, Left, Prover
 from icegate.audits.metadata import origins
 from icegate.audits.rows import path_of
 from icegate.audits.tree import Undecided, parsed
+from icegate.dialect import to_duckdb
 from icegate.settings import Lake
 
 COLUMNS = (
@@ -235,6 +238,15 @@ def test_what_may_mean_something_else_is_sparks(audited: Audited, select: str) -
 def test_only_tables_as_they_are_have_origins(source: str) -> None:
     with pytest.raises(Undecided, match="doesn't read the table as it is"):
         list(origins(parsed(f"select 1 from {source}")))
+
+
+@pytest.mark.parametrize(("pyspark_is", "text"), [("4.1.4", "it's"), ("3.5.6", "its")])
+def test_a_doubled_quote_is_what_this_spark_reads(
+    pyspark_is: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", pyspark_is)
+    told = to_duckdb(parsed("select 'it''s' as told"), 0)
+    assert duckdb.sql(told).fetchall() == [(text,)]
 
 
 def test_a_number_with_an_exponent_is_a_double(audited: Audited, spark: Any) -> None:

@@ -19,6 +19,8 @@ Values = dict[int, Any]
 class Session:
     """What writes a history, on Spark without dbt."""
 
+    has_options = True
+
     def __init__(self, table: Versioned) -> None:
         self.spark = table.spark
 

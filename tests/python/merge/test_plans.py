@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from icegate.errors import ConfigError
 from icegate.merge.bounds import LONGEST, Bound, Column, bounded
 from icegate.merge.facts import Batch, Touched, batch_sql, read_batch
+from icegate.merge.overwrite import Layout, Overwrite
 from icegate.merge.plans import Choice, Plan, choose, may_overwrite, mode_of, why_not_split
 from icegate.tables.merge_plan import Columns, MergePlan
 from icegate.tables.state import quote
@@ -49,6 +51,26 @@ def test_choices(
 ) -> None:
     choice = choose(merge_of(**config), BATCH, touched, properties, has_branch)
     assert choice.plan is wanted and choice.why
+
+
+class Old:
+    """Where Spark 3.5 runs a merge."""
+
+    has_session, has_options = True, False
+
+    def layout(self, fields: Any) -> Layout:
+        return Layout(1, True)
+
+
+def test_partitions_are_not_overwritten_without_options() -> None:
+    """Without them Iceberg drops what another writer added."""
+    merge = merge_of(merge_plan="overwrite_partitions", partition_by=["bucket(2, id)"])
+    kinds = {"id": "bigint", "amount": "int"}
+    whole, engine = Overwrite(merge, "t", (kinds, kinds)), Old()
+    with pytest.raises(ConfigError, match="Spark 3.5 has no `with"):
+        whole.check(engine)  # type: ignore[arg-type]
+    engine.has_options = True
+    whole.check(engine)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,11 @@ class MergeEngine:
         self.branch: str = gate.build.branch if self.has_branch else ""
         self.name = f"{target.stored.schema}.{target.stored.identifier}"
 
+    @property
+    def has_options(self) -> bool:
+        session = self.batches.session()
+        return session is None or not session.version.startswith("3.")
+
     def ask(self, sql: str) -> Sequence[Sequence[Any]]:
         return list(self.adapter.execute(sql, fetch=True)[1].rows)
 
