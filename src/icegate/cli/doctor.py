@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -110,6 +111,8 @@ def _versions(at: Opened) -> Found:
     for need in map(Requirement, requires("icegate") or []):
         if need.marker and not need.marker.evaluate({"extra": ""}):
             continue
+        if need.name == "pyspark" and _is_in_job(at):
+            continue
         try:
             found[need.name] = version(need.name)
         except PackageNotFoundError:
@@ -121,7 +124,14 @@ def _versions(at: Opened) -> Found:
     if wrong:
         return "fail", "; ".join(wrong), INSTALL
     shown = ("dbt-core", "dbt-spark", "pyspark", "pyiceberg", "duckdb")
-    return "ok", ", ".join(f"{name} {found[name]}" for name in shown)
+    return "ok", ", ".join(f"{name} {found.get(name, 'of the job')}" for name in shown)
+
+
+def _is_in_job(at: Opened) -> bool:
+    """Tell whether a job brings Spark and its jars; what is wrong with a profile is told later."""
+    with suppress(Exception):
+        return at.lake.is_submitted
+    return False
 
 
 def _mismatched(found: dict[str, str]) -> list[str]:
@@ -162,6 +172,8 @@ def _jars(at: Opened) -> Found:
     from icegate.settings import jars_of
     from icegate.spark_conf import found_jars
 
+    if at.lake.is_submitted:
+        return "ok", "those of the job, which spark-submit names"
     names = ", ".join(jar.partition(":")[2].replace(":", " ") for jar in jars_of(at.lake))
     if not found_jars(at.lake):
         fix = "the first start of Spark downloads them; `python -m icegate.session` does now"

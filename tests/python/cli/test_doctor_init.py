@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from shop import lake_of, run_icegate
@@ -86,6 +88,18 @@ def test_doctor_names_versions_that_do_not_fit(monkeypatch):
         "pyspark 3.4.1 isn't 4.1 or 4.0, as Iceberg's jars",
         "duckdb-extension-avro 1.5.4 isn't duckdb's 1.5.5",
     ]
+
+
+@pytest.mark.parametrize(("in_job", "status", "said"), [
+    (True, "ok", "pyspark of the job"), (False, "fail", "pyspark 3.5.6 isn't"),
+])  # fmt: skip
+def test_doctor_leaves_the_version_of_spark_to_a_job(monkeypatch, in_job, status, said):
+    known = importlib.metadata.version
+    of = {"pyspark": "3.5.6"}
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: of.get(name) or known(name))
+    at = SimpleNamespace(lake=SimpleNamespace(is_submitted=in_job))
+    found = doctor._versions(at)
+    assert found[0] == status and said in found[1]
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from typing import Any
 from deploy import templates
 from icegate import objects
 from icegate.server_launch import free_port
-from targets.emr_release import emr_environment, emr_jars
+from targets.emr_release import EMR_8, environ_of
 from targets.programs import Program, answers
 
 ID, TAGS = "j-2AXXXXXXGAPLF", {"project": "shop", "stage": "test"}
@@ -51,10 +51,8 @@ class Primary(Program):
     def __init__(self, folder: Path, environ: dict[str, str], warehouse: str) -> None:
         super().__init__(folder)
         self.warehouse, self.connect_port = warehouse, free_port(None)
-        bin = emr_environment() / "bin"
-        self.submit = bin / "spark-submit"
-        kept = {k: v for k, v in environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
-        self.environ = kept | {"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}"}
+        self.submit = EMR_8.submit
+        self.environ = environ_of(self.submit, environ)
 
     def start(self) -> None:
         self.launch(self.command(), partial(answers, self.port, self.connect_port), self.environ)
@@ -70,7 +68,7 @@ class Primary(Program):
             f"hive.server2.thrift.{each}" for each in (f"port={self.port}", "bind.host=127.0.0.1")
         ]
         command = [str(self.submit), "--master", "local[2]", "--class", HIVE_SERVER]
-        command += ["--driver-class-path", emr_jars().replace(",", os.pathsep)]
+        command += ["--driver-class-path", EMR_8.jars.replace(",", os.pathsep)]
         at = words.index("--hiveconf")
         of_spark, of_hive = words[:at], words[at:]
         command += of_spark + [w for pair in conf.items() for w in ("--conf", "=".join(pair))]

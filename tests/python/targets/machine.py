@@ -23,13 +23,13 @@ from icegate.settings import Lake, lake_from_target
 from targets import (
     cluster,
     emr_cluster,
+    emr_release,
     glue_server,
     nessie_server,
     postgres_server,
     rest_server,
     s3_server,
 )
-from targets.emr_release import emr_environment
 
 ICEGATE = (sys.executable, "-m", "icegate.cli.main")
 # Each of them, by the shipped target whose keys it has; with a server the warm one of the home does
@@ -49,6 +49,7 @@ TARGETS = {
     "postgres, connect, s3": "postgres",
     "glue, s3": "glue",
     "emr": "emr",
+    "glue, s3, emr 7": "glue",
     "rest": "rest",
     "rest, s3": "rest",
 }
@@ -114,7 +115,8 @@ class Machine:
     emr: emr_cluster.Emr
     node: emr_cluster.Primary
     python = sys.executable  # of an environment that has Icegate
-    has_history = True  # Iceberg 1.10 reads no earlier version while a build writes to branches
+    dbt_command, icegate_command = DBT, ICEGATE
+    is_old = False  # Iceberg 1.10 reads no earlier version while a build writes to branches
 
     def __init__(self, folder: Path, target: dict[str, Any], **environ: str) -> None:
         self.folder, self.home = folder / "a project", make_home(folder / "a home")
@@ -166,10 +168,24 @@ class Machine:
         return said
 
     def dbt(self, *args: str, code: int = 0, **environ: str) -> str:
-        return self.run(*DBT, "--no-use-colors", *args, code=code, **environ)
+        return self.run(*self.dbt_command, "--no-use-colors", *args, code=code, **environ)
 
     def icegate(self, *args: str, code: int = 0) -> str:
-        return self.run(*ICEGATE, *args, code=code)
+        return self.run(*self.icegate_command, *args, code=code)
+
+    def submit_to(self, release: emr_release.Release) -> None:
+        """Have all commands run in jobs of a release of EMR, without the model `past`."""
+        self.dbt_command, self.icegate_command = map(release.running, ("dbt", "icegate"))
+        self.environ = emr_release.environ_of(release.submit, self.environ)
+        self.retarget(master="submitted", memory=None)
+        self.forget_history()
+
+    def forget_history(self) -> None:
+        """Leave out what Iceberg 1.10 can't build with the gate on."""
+        (self.folder / "models" / "past.sql").unlink()
+        tests = [each for each in TESTS["models"] if each["name"] != "past"]
+        self.write("models/shop.yml", yaml.safe_dump({"models": tests}))
+        self.is_old = True
 
     def kill(self, process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
@@ -252,17 +268,17 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
                 emr_cluster.primary(folder / "primary", own, target["warehouse"])
             )
             target |= {"port": node.port, "connect": f"sc://:{node.connect_port}"}
-            emr = emr_cluster.Emr()
-            environ["AWS_ENDPOINT_URL_EMR"] = started.enter_context(emr_cluster.serving(emr))
+            api = emr_cluster.Emr()
+            environ["AWS_ENDPOINT_URL_EMR"] = started.enter_context(emr_cluster.serving(api))
             environ["ICEGATE_CLUSTER"] = "project=shop"
         made = Machine(folder, target, **environ)
         made.objects = objects
+        if "emr 7" in name:
+            made.submit_to(emr_release.RELEASES["emr-7"])
         if name == "emr":
-            made.emr, made.node = emr, node
-            made.python, made.has_history = str(emr_environment() / "bin" / "python"), False
-            (made.folder / "models" / "past.sql").unlink()
-            tests = [each for each in TESTS["models"] if each["name"] != "past"]
-            made.write("models/shop.yml", yaml.safe_dump({"models": tests}))
+            made.emr, made.node = api, node
+            made.python = str(emr_release.EMR_8.python)
+            made.forget_history()
         if method != "session" and "elsewhere" not in name:
             _serve(made, options, started)
         yield made

@@ -13,7 +13,7 @@ import pytest
 from environments import environment
 
 from targets import emr_cluster
-from targets.emr_release import emr_environment, emr_jars
+from targets.emr_release import EMR_8
 from targets.machine import ICEGATE, ROWS, Machine, machine
 from targets.s3_server import using
 
@@ -39,10 +39,10 @@ def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 def on_node(at: Machine, conf: Path) -> dict[str, str]:
     """Return what a step finds on a primary node: Spark of the release, its conf, AWS's own CLI."""
-    spark = next(emr_environment().glob("lib/python*/site-packages/pyspark"))
+    spark = EMR_8.home
     aws = environment("awscli", "awscli==1.46.3\n")
     assert at.objects is not None
-    own = {"spark.master": "local[1]", "spark.jars": emr_jars()}
+    own = {"spark.master": "local[1]", "spark.jars": EMR_8.jars}
     of_cluster = emr_cluster.defaults(f"s3://{at.objects.bucket}/a warehouse") | own
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in of_cluster.items()))

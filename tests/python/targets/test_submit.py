@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from targets import emr_server
-from targets.emr_release import emr_environment, emr_jars
+from targets.emr_release import EMR_8
 from targets.machine import ICEGATE, ROWS, Machine, machine
 from targets.s3_server import using
 
@@ -43,11 +43,11 @@ class Submitting:
 def submitting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Submitting]:
     folder = tmp_path_factory.mktemp("target")
     with machine("glue, s3", folder) as at:
-        spark = next(emr_environment().glob("lib/python*/site-packages/pyspark"))
+        spark = EMR_8.home
         conf = ("spark.ui.enabled=false", "spark.driver.memory=1g", "spark.app.name=ours")
         submit = [str(spark / "bin" / "spark-submit"), "--master", "local[1]"]
         submit += [word for each in conf for word in ("--conf", each)]
-        submit += ["--jars", emr_jars()]
+        submit += ["--jars", EMR_8.jars]
         kept = ("PATH", "JAVA_HOME", "AWS_")
         environ = {k: v for k, v in at.environ.items() if k.startswith(kept)}
         environ |= {"HOME": str(folder), "SPARK_HOME": str(spark)}

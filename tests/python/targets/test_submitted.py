@@ -17,7 +17,7 @@ import pytest
 from icegate.errors import IcegateError
 from icegate.spark_conf import found_jars
 from icegate.submitted import check_python, python_of
-from targets.emr import CONF, JOB, RELEASES, environ_of
+from targets.emr_release import CONF, JOB, RELEASES, environ_of
 from targets.machine import ROWS, Machine, machine
 
 pytestmark = pytest.mark.long
