@@ -13,7 +13,7 @@ import pytest
 from environments import environment
 
 from targets import emr_cluster
-from targets.emr_release import EMR_8
+from targets.emr_release import EMR_8, RELEASES, Release
 from targets.machine import ICEGATE, ROWS, Machine, machine
 from targets.s3_server import using
 
@@ -37,12 +37,12 @@ def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
             yield made
 
 
-def on_node(at: Machine, conf: Path) -> dict[str, str]:
+def on_node(at: Machine, conf: Path, release: Release = EMR_8) -> dict[str, str]:
     """Return what a step finds on a primary node: Spark of the release, its conf, AWS's own CLI."""
-    spark = EMR_8.home
+    spark = release.home
     aws = environment("awscli", "awscli==1.46.3\n")
     assert at.objects is not None
-    own = {"spark.master": "local[1]", "spark.jars": EMR_8.jars}
+    own = {"spark.master": "local[1]", "spark.jars": release.jars}
     of_cluster = emr_cluster.defaults(f"s3://{at.objects.bucket}/a warehouse") | own
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text("".join(f"{k} {v}\n" for k, v in of_cluster.items()))
@@ -70,6 +70,14 @@ def test_days_of_steps(at: Machine) -> None:
     assert "job: failed" in said and "it failed" in said
     said = at.icegate(*submit("dbt", "ls", "--no-such-option"), code=2)
     assert "No such option" in said and "icegate: exit code 2" in said
+
+
+def test_a_step_on_emr_7(at: Machine, tmp_path: Path) -> None:
+    node, at.emr.environ = at.emr.environ, on_node(at, tmp_path / "conf", RELEASES["emr-7"])
+    at.land(ROWS.replace("7", "8"))
+    said = at.icegate(*submit("dbt", "build", "--exclude", "past"))
+    at.emr.environ = node
+    assert "job: success" in said and at.rows("scored")[1] == {"id": 2, "score": 4.0}
 
 
 def test_ctrl_c_ends_the_step_and_its_spark(at: Machine) -> None:
