@@ -166,8 +166,10 @@ def _follow(runs: Runs, name: str, role: str, call: Call, minutes: int) -> int:
         woken.clear()
     if stopped and job.state == "CANCELLED":
         return 128 + stopped[0]
+    if not followed.is_whole:
+        note("log: waiting for its last lines")
     for _ in range(int(runs.late_s / LOOK_EVERY_S)):
-        if followed.is_whole:
+        if followed.is_whole or stopped:
             break
         woken.wait(LOOK_EVERY_S)
         followed.look()

@@ -21,7 +21,8 @@ CAUSES: aws.Causes = (
     (
         ("AccessDeniedException", "AccessDenied"),
         "this user may not do that: {said}",
-        "grant elasticmapreduce:DescribeCluster, and ListClusters for a cluster by its tags",
+        "grant elasticmapreduce:DescribeCluster, ListClusters for tags, and for a step "
+        "ListInstances, AddJobFlowSteps, DescribeStep and CancelSteps",
     ),
     (
         ("InvalidRequestException", "ValidationException"),
