@@ -43,7 +43,7 @@ Packages = Annotated[
     typer.Option("--package", help="A package that models import; may be given again."),
 ]
 PythonVersion = Annotated[
-    str, typer.Option(help="Python of the job, as the application's release has it.")
+    str, typer.Option(help="Python of the job, as the release of EMR has it.")
 ]
 PythonPath = Annotated[
     str | None, typer.Option(help="That Python.", show_default=PYTHON.format(version="3.11"))
@@ -134,7 +134,7 @@ def _command(words: list[str], at: Opened) -> list[str]:
         raise ConfigError(
             f"cannot submit to the target {at.target!r}",
             why="it starts a Spark of its own; a job has one",
-            fix="take a target with `master: submitted`, such as emr_serverless",
+            fix="take a target with `master: submitted`, such as emr_serverless or emr_step",
         )
     where = ["--project-dir", "project", "--profiles-dir", "project", "--target", at.target]
     return [program, *args, *where]
