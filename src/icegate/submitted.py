@@ -76,10 +76,11 @@ def check_python(own: tuple[int, ...], workers: tuple[int, ...] | None, executab
     if own >= FIRST_PYTHON and workers in (None, own):
         return
     first, here, there = (".".join(map(str, of or ())) for of in (FIRST_PYTHON, own, workers))
-    differs = f", and workers would on {there}, as `{executable}` is" if workers != own else ""
+    is_same = workers in (None, own)
+    differs = "" if is_same else f", and workers would on {there}, as `{executable}` is"
     raise IcegateError(
         WHAT,
-        why=f"dbt runs on Python {here}{differs if workers else ''}",
+        why=f"dbt runs on Python {here}{differs}",
         fix=f"give both the same one, {first} or newer: `--conf spark.pyspark.python=…`, or the "
         "variable PYSPARK_PYTHON",
     )

@@ -94,7 +94,7 @@ def submit(
         return
     python = python or PYTHON.format(version=python_version)
     call = Call(folder, command, given, python, conf or [])
-    raise typer.Exit(_follow(runs, " ".join(words[:2]), role, call, minutes))
+    raise typer.Exit(_follow(runs, " ".join(words[:2]), call, minutes))
 
 
 def _runs(application: str | None, cluster: str | None, role: str) -> Runs:
@@ -113,7 +113,7 @@ def _runs(application: str | None, cluster: str | None, role: str) -> Runs:
         )
     from icegate.emr.serverless import Application
 
-    return Application(application)
+    return Application(application, role)
 
 
 def _command(words: list[str], at: Opened) -> list[str]:
@@ -140,7 +140,7 @@ def _command(words: list[str], at: Opened) -> list[str]:
     return [program, *args, *where]
 
 
-def _follow(runs: Runs, name: str, role: str, call: Call, minutes: int) -> int:
+def _follow(runs: Runs, name: str, call: Call, minutes: int) -> int:
     """Begin a job, print what it prints, and return its exit code; a signal cancels it."""
     from icegate.dbt_process import at_signals
     from icegate.emr.follow import Followed
@@ -155,7 +155,7 @@ def _follow(runs: Runs, name: str, role: str, call: Call, minutes: int) -> int:
         woken.set()
 
     at_signals(stop)
-    run, cancelled = runs.start(name, role, call, minutes), False
+    run, cancelled = runs.start(name, call, minutes), False
     note(f"job: {run} of {runs.named}")
     followed = Followed(runs, run, _show, note)
     while not (job := followed.look()).has_ended:

@@ -57,7 +57,7 @@ class Runs(Protocol):
     def architecture(self) -> str:
         """The kind of its machines, X86_64 or ARM64."""
 
-    def start(self, name: str, role: str, call: Call, minutes: int) -> str:
+    def start(self, name: str, call: Call, minutes: int) -> str:
         """Begin a job, and return its id."""
 
     def job(self, run: str) -> Job:
@@ -77,7 +77,7 @@ class Followed:
         self, runs: Runs, run: str, show: Callable[[str], None], say: Callable[[str], None]
     ) -> None:
         self._runs, self._run, self._show, self._say = runs, run, show, say
-        self._state, self._ended_at = "", 0.0
+        self._job = Job("", "")
         self._code: int | None = None
         self._log = runs.log(run, "stdout")
         if self._log is None:
@@ -86,14 +86,13 @@ class Followed:
     def look(self) -> Job:
         """Show what is new, and return what the job is doing."""
         job = self._runs.job(self._run)
-        self._ended_at = job.ended_at
         for line in self._log.new() if self._log else ():
             self._show(line)
             if found := re.fullmatch(rf"{EXIT_CODE} (\d+)", line):
                 self._code = int(found[1])
-        if job.state != self._state:
-            self._state = job.state
+        if job.state != self._job.state:
             self._say(f"job: {job.state.lower()}")
+        self._job = job
         return job
 
     def show_errors(self) -> None:
@@ -107,9 +106,9 @@ class Followed:
         """Tell whether its last line was shown, or can't be."""
         if self._code is not None or not self._log:
             return True
-        return 0 < self._ended_at < self._log.brought_at
+        return 0 < self._job.ended_at < self._log.brought_at
 
     @property
     def exit_code(self) -> int:
         """The exit code of what it ran, as its last line says; else 1 for one that failed."""
-        return 0 if self._state == "SUCCESS" else self._code or 1
+        return 0 if self._job.state == "SUCCESS" else self._code or 1

@@ -44,12 +44,12 @@ CAUSES: aws.Causes = (
 
 
 class Application:
-    """An application of EMR Serverless that runs jobs."""
+    """An application of EMR Serverless that runs jobs, which have a role by its ARN."""
 
     late_s = 20.0
 
-    def __init__(self, id: str) -> None:
-        self.id = id
+    def __init__(self, id: str, role: str) -> None:
+        self.id, self._role = id, role
 
     @property
     def named(self) -> str:
@@ -77,14 +77,14 @@ class Application:
     def log(self, run: str, name: str) -> Log | None:
         return Log(self.log_group, self.id, run, name) if self.log_group else None
 
-    def start(self, name: str, role: str, call: Call, minutes: int) -> str:
+    def start(self, name: str, call: Call, minutes: int) -> str:
         """Begin a job, once however often the answer is lost, and return its id."""
-        submit = spark_submit(*call)
+        submit = spark_submit(call)
         with self._explained("start a job of"):
             begun = self._client.start_job_run(
                 applicationId=self.id,
                 clientToken=str(uuid.uuid4()),
-                executionRoleArn=role,
+                executionRoleArn=self._role,
                 jobDriver={"sparkSubmit": submit},
                 executionTimeoutMinutes=minutes,
                 name=name,

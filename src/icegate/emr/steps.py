@@ -14,7 +14,7 @@ from typing import Any
 from icegate import aws, objects
 from icegate.emr.clusters import Cluster, explained
 from icegate.emr.follow import Job
-from icegate.emr.submit import PATH, Call
+from icegate.emr.submit import Call
 
 RUNNER = "command-runner.jar"
 STATES = {"COMPLETED": "SUCCESS", "INTERRUPTED": "CANCELLED", "CANCEL_PENDING": "CANCELLING"}
@@ -64,7 +64,7 @@ class Steps:
         kinds = [str(each.get("InstanceType")) for each in found["Instances"]]
         return "ARM64" if any(map(ARM.match, kinds)) else "X86_64"
 
-    def start(self, name: str, role: str, call: Call, minutes: int) -> str:
+    def start(self, name: str, call: Call, minutes: int) -> str:
         """Begin a step, which leaves the cluster and its other steps alone when it fails.
 
         It has the role of the cluster's machines.
@@ -137,12 +137,10 @@ def words(call: Call, minutes: int) -> list[str]:
     """Return a step's words: a script and what it's given, none of it a shell's to read."""
     call.check()
     archives = "environment.tar.gz#environment,project.tar.gz#project"
-    own = {"PYSPARK_PYTHON": call.python, "PYTHONPATH": PATH}
-    driver = {"PYSPARK_DRIVER_PYTHON": call.python, **call.variables}
-    conf = [*call.conf, *(f"spark.executorEnv.{key}={value}" for key, value in own.items())]
+    conf = [*call.conf, *(f"{key}={text}" for key, text in call.of_workers.items())]
     return [
         *("bash", "-c", SCRIPT, "icegate", call.folder, str(minutes)),
-        *(f"{key}={value}" for key, value in (own | driver).items()),
+        *(f"{name}={text}" for name, text in call.of_driver.items()),
         *("--", "--archives", archives),
         *(word for each in conf for word in ("--conf", each)),
         *("job.py", *call.args),

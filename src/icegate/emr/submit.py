@@ -106,6 +106,18 @@ class Call(NamedTuple):
     python: str
     conf: Sequence[str] = ()
 
+    @property
+    def of_driver(self) -> dict[str, str]:
+        """The variables of the driver's process."""
+        own = {"PYSPARK_DRIVER_PYTHON": self.python, "PYSPARK_PYTHON": self.python}
+        return {**own, "PYTHONPATH": PATH, **self.variables}
+
+    @property
+    def of_workers(self) -> dict[str, str]:
+        """The settings of Spark that give workers theirs."""
+        own = {"PYSPARK_PYTHON": self.python, "PYTHONPATH": PATH}
+        return {f"spark.executorEnv.{name}": text for name, text in own.items()}
+
     def check(self) -> None:
         """Raise ``ConfigError`` for a place, a Python or a setting with a blank in it."""
         for each in (self.folder, self.python, *self.conf):
@@ -117,28 +129,17 @@ class Call(NamedTuple):
                 )
 
 
-def spark_submit(
-    folder: str,
-    args: Sequence[str],
-    variables: dict[str, str],
-    python: str,
-    conf_of_spark: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return `sparkSubmit` of a job's driver, for what a ``Call`` has.
-
-    Raises ``ConfigError``.
-    """
-    Call(folder, args, variables, python, conf_of_spark).check()
+def spark_submit(call: Call) -> dict[str, Any]:
+    """Return `sparkSubmit` of a job's driver; raises ``ConfigError``."""
+    call.check()
+    folder, driver = call.folder, DRIVER | call.of_driver
     archives = ",".join(f"{folder}/{n}.tar.gz#{n}" for n in ("environment", "project"))
-    driver = {"PYSPARK_DRIVER_PYTHON": python, "PYSPARK_PYTHON": python, "PYTHONPATH": PATH}
-    conf = {"spark.archives": archives, "spark.executorEnv.PYSPARK_PYTHON": python}
-    conf |= {"spark.executorEnv.PYTHONPATH": PATH}
-    given = driver | DRIVER | variables
-    conf |= {f"spark.emr-serverless.driverEnv.{name}": text for name, text in given.items()}
-    settings = [*conf_of_spark, *(f"{key}={text}" for key, text in conf.items())]
+    conf = {"spark.archives": archives, **call.of_workers}
+    conf |= {f"spark.emr-serverless.driverEnv.{name}": text for name, text in driver.items()}
+    settings = [*call.conf, *(f"{key}={text}" for key, text in conf.items())]
     return {
         "entryPoint": f"{folder}/job.py",
-        "entryPointArguments": list(args),
+        "entryPointArguments": list(call.args),
         "sparkSubmitParameters": " ".join(f"--conf {each}" for each in settings),
     }
 

@@ -117,7 +117,9 @@ def test_variables_of_the_target_go_with_the_job(
     assert "hush" not in str(told.value)
     for app, conf in (("s3://b/my app", "a=b"), ("s3://b/app", "spark.x=a b"), ("s3://b/a", "x")):
         with pytest.raises(ConfigError, match="cannot give"):
-            submit.spark_submit(app, ["dbt", "build"], {}, "/usr/bin/python3.11", [conf])
+            submit.spark_submit(
+                submit.Call(app, ["dbt", "build"], {}, "/usr/bin/python3.11", [conf])
+            )
 
 
 @pytest.mark.parametrize(

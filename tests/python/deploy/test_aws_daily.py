@@ -15,7 +15,7 @@ import pytest
 
 from deploy.cloud import ACCOUNT, REGION, STAND_INS, Cloud, running
 from deploy.scheduled import wait_until
-from icegate.emr.submit import spark_submit
+from icegate.emr.submit import Call, spark_submit
 
 pytestmark = pytest.mark.long
 
@@ -133,7 +133,7 @@ def test_the_job_is_what_the_templates_say(cloud: Cloud) -> None:
     lake["ICEGATE_SCHEMA"] = "icegate_lake"
     where = "--project-dir project --profiles-dir project --target emr_serverless"
     words = ["dbt", "build", *where.split()]
-    known = spark_submit(app, words, lake, "/usr/bin/python3.11")
+    known = spark_submit(Call(app, words, lake, "/usr/bin/python3.11"))
     assert submit["EntryPoint"] == known["entryPoint"]
     assert submit["EntryPointArguments"] == known["entryPointArguments"]
     given = submit["SparkSubmitParameters"].split("--conf ")

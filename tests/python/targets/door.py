@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
+
+from targets.programs import listening
 
 KEPT = ("Content-Type", "Content-Encoding", "Accept")
 
@@ -32,15 +33,8 @@ def door(
 ) -> Iterator[str]:
     """Open a door to the server of a port; yield its address."""
     own = {"port": port, "guard": staticmethod(guard), "change": staticmethod(change)}
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Door", (_Door,), own))
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(type("Door", (_Door,), own)) as address:
+        yield address
 
 
 class _Door(BaseHTTPRequestHandler):

@@ -10,12 +10,11 @@ import gzip
 import json
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from deploy import templates
 from icegate import objects
 from icegate.server_launch import free_port
 from targets.emr_release import EMR_8, environ_of
-from targets.programs import Program, answers
+from targets.programs import Program, answers, listening
 
 ID, TAGS = "j-2AXXXXXXGAPLF", {"project": "shop", "stage": "test"}
 HIVE_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
@@ -187,16 +186,9 @@ def _handler(emr: Emr) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-@contextmanager
-def serving(emr: Emr) -> Iterator[str]:
+def serving(emr: Emr) -> AbstractContextManager[str]:
     """Serve the API, and give its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(emr))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return listening(_handler(emr))
 
 
 @contextmanager

@@ -16,11 +16,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import IO, Any
 
 from icegate.aws import client
+from targets.programs import listening
 
 APPLICATION, GROUP = "00f1", "/icegate/jobs"
 DRIVER_ENV = "spark.emr-serverless.driverEnv."
@@ -158,13 +159,10 @@ def _gone(what: str) -> dict[str, Any]:
 @contextmanager
 def running(jobs: Jobs) -> Iterator[str]:
     """Serve an application's jobs, and give the address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(jobs))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     client("logs").create_log_group(logGroupName=GROUP)
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        for run in [run for run, job in jobs.running.items() if job.poll() is None]:
-            jobs.cancel(run)
-        server.shutdown()
-        server.server_close()
+    with listening(_handler(jobs)) as address:
+        try:
+            yield address
+        finally:
+            for run in [run for run, job in jobs.running.items() if job.poll() is None]:
+                jobs.cancel(run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from maven import jars_of
 
 from icegate.java import find_java
 from icegate.server_launch import free_port
+from targets.programs import answers
 
 BASE, USER, PASSWORD = "ou=people,dc=example,dc=com", "ann", "a secret of Ann's"
 PEOPLE = f"""
@@ -52,14 +52,10 @@ def running(folder: Path) -> Iterator[int]:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                assert process.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < deadline, "it doesn't listen"
-                time.sleep(0.1)
+        while not answers(port):
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, "it doesn't listen"
+            time.sleep(0.1)
         yield port
     finally:
         process.kill()

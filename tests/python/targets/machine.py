@@ -114,7 +114,6 @@ class Machine:
     objects: s3_server.S3Server | None = None  # where its tables are, if it's a bucket
     emr: emr_cluster.Emr
     node: emr_cluster.Primary
-    python = sys.executable  # of an environment that has Icegate
     dbt_command, icegate_command = DBT, ICEGATE
     is_old = False  # Iceberg 1.10 reads no earlier version while a build writes to branches
 
@@ -152,7 +151,7 @@ class Machine:
 
     def begin(self, *command: str, **environ: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [self.python if word == sys.executable else word for word in command],
+            command,
             cwd=self.folder,
             env=self.environ | environ,
             stdout=subprocess.PIPE,
@@ -277,7 +276,8 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             made.submit_to(emr_release.RELEASES["emr-7"])
         if name == "emr":
             made.emr, made.node = api, node
-            made.python = str(emr_release.EMR_8.python)
+            python = str(emr_release.EMR_8.python)
+            made.dbt_command, made.icegate_command = (python, *DBT[1:]), (python, *ICEGATE[1:])
             made.forget_history()
         if method != "session" and "elsewhere" not in name:
             _serve(made, options, started)

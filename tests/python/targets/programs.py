@@ -8,8 +8,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TypeVar
 
 from icegate.server_launch import free_port
@@ -60,6 +62,20 @@ def answers(*ports: int) -> bool:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         return True
     return False
+
+
+@contextmanager
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Answer requests on a port of this machine, in threads; yield the address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 Made = TypeVar("Made", bound=Program)

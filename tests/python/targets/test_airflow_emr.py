@@ -8,7 +8,7 @@ import pytest
 import yaml
 from deploy.real_airflow import Airflow
 
-from icegate.emr.submit import spark_submit
+from icegate.emr.submit import Call, spark_submit
 from targets import emr_server
 from targets.machine import ROWS
 from targets.test_submit import Submitting, submitting  # noqa: F401 - a fixture
@@ -49,12 +49,13 @@ def test_days_of_jobs(
     airflow.test(DAG, "2026-01-01", **environ, ICEGATE_APP_FOLDER=folder)
     build, maintain = submitting.jobs.asked
     where = ["--project-dir", "project", "--profiles-dir", "project", "--target"]
-    known = spark_submit(
+    call = Call(
         folder,
         ["dbt", "build", *where, "emr_serverless"],
         {name: environ[name] for name in ("ICEGATE_WAREHOUSE", "ICEGATE_SCHEMA")},
         environ["ICEGATE_JOB_PYTHON"],
     )
+    known = spark_submit(call)
     given = build["jobDriver"]["sparkSubmit"]
     conf = given.pop("sparkSubmitParameters").split("--conf ")
     wanted = known.pop("sparkSubmitParameters").split("--conf ")

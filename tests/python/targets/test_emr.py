@@ -106,7 +106,7 @@ def test_a_step_is_asked_for_followed_and_cancelled_by_these_requests(emr: Emr) 
         stub.add_response("describe_step", {"Step": {"Status": {"State": "CANCEL_PENDING"}}}, asked)
         stub.add_response("describe_step", {"Step": {"Status": ended}}, asked)
         stub.add_response("cancel_steps", {"CancelStepsInfoList": []}, cancel)
-        assert steps.start("dbt build", "", CALL, 60) == "s-1"
+        assert steps.start("dbt build", CALL, 60) == "s-1"
         assert steps.job("s-1").state == "CANCELLING"
         assert steps.job("s-1")[:2] == ("FAILED", "Unknown Error")
         steps.cancel("s-1")
@@ -164,7 +164,7 @@ def test_another_stand_in_knows_the_same_requests() -> None:
         cluster = clusters.find_cluster("project=shop")
         assert (cluster.id, cluster.release) == (id, "emr-7.12.0") and cluster.host
         steps = Steps(cluster)
-        run = steps.start("dbt build", "", CALL, 60)
+        run = steps.start("dbt build", CALL, 60)
         assert steps.job(run).state in ("STARTING", "RUNNING", "PENDING", "SUCCESS")
         aws.client("emr").terminate_job_flows(JobFlowIds=[id])
         assert f"cannot use the cluster {id}" in str(clusters.ended_meanwhile("project=shop"))

@@ -25,7 +25,7 @@ def test_a_cluster_that_ends_in_the_middle_of_a_build(at: Machine) -> None:
     assert "release 1: 5 tables published" in at.dbt("build")
     at.land(ROWS.replace("7", "8"))
     before = at.rows("orders"), at.rows("totals")
-    process = at.begin(*DBT, "--no-use-colors", "build")
+    process = at.begin(*at.dbt_command, "--no-use-colors", "build")
     assert process.stdout is not None
     said = ""
     for line in process.stdout:
@@ -33,7 +33,7 @@ def test_a_cluster_that_ends_in_the_middle_of_a_build(at: Machine) -> None:
         if BEGUN in line:
             at.node.stop()
             at.emr.end(ID, "Terminated by user request")
-    again = at.begin(*DBT, "--no-use-colors", "build")
+    again = at.begin(*at.dbt_command, "--no-use-colors", "build")
     and_then, _ = again.communicate()
     at.emr.add(ID, "WAITING", {"project": "shop"})
     at.node.start()
@@ -78,15 +78,13 @@ def test_what_is_wrong_is_said(at: Machine, keys: dict[str, Any], said: list[str
     profile = (at.folder / "profiles.yml").read_text()
     at.retarget(**keys)
     at.land(ROWS.replace("7", "6"))
-    process = at.begin(*DBT, "build")
+    process = at.begin(*at.dbt_command, "build")
     told, _ = process.communicate(timeout=300)
     (at.folder / "profiles.yml").write_text(profile)
     assert process.returncode and [each for each in said if each not in told] == [], told
 
 
 def test_another_pyspark_than_the_clusters(at: Machine) -> None:
-    ours, at.python = at.python, Machine.python
-    said = at.dbt("build", code=1)
-    at.python = ours
+    said = at.run(*DBT, "--no-use-colors", "build", code=1)
     assert "it's Spark 4.0.2, older than pyspark 4.1" in said
     assert "pip install 'pyspark[connect]==4.0.2'" in said

@@ -125,13 +125,18 @@ def on_cluster(wanted: str | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        lost = wanted and (isinstance(error, ServerError) or is_gone(error))
-        if lost and (ended := ended_meanwhile(str(wanted))):
+        is_lost = isinstance(error, ServerError) or is_gone(error)
+        if wanted and is_lost and (ended := ended_meanwhile(wanted)):
             raise ended from error
         raise
 
 
-opening = partial(explained, "opening a Spark session", FailedToConnectError, FailedToConnectError)
+@contextmanager
+def opening(credentials: Any) -> Iterator[None]:
+    """Raise what goes wrong on the way to a session as dbt's error for that."""
+    failed = FailedToConnectError
+    with explained("opening a Spark session", failed, failed), on_cluster(credentials.cluster):
+        yield
 
 
 class SessionCursor(SparkConnectionWrapper):
@@ -232,7 +237,7 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _cursor(cls, credentials: Any) -> SessionCursor:
-        with opening(), on_cluster(credentials.cluster):
+        with opening(credentials):
             lake = credentials.lake(cls.project_root)
             session = partial(cls._session, credentials, lake)
             if credentials.method != IcegateMethod.THRIFT:
@@ -244,7 +249,7 @@ class IcegateConnectionManager(SparkConnectionManager):
 
     @classmethod
     def _session(cls, credentials: Any, lake: Lake) -> Any:
-        with opening(), on_cluster(credentials.cluster):
+        with opening(credentials):
             endpoint = credentials.server(lake)
             if credentials.method == IcegateMethod.THRIFT and endpoint is None:
                 return None
@@ -282,5 +287,5 @@ class IcegateConnectionManager(SparkConnectionManager):
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
         credentials: Any = self.profile.credentials
-        with explained(f"running:\n{sql}"), on_cluster(getattr(credentials, "cluster", None)):
+        with explained(f"running:\n{sql}"), on_cluster(credentials.cluster):
             yield

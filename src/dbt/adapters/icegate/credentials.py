@@ -176,11 +176,13 @@ class IcegateCredentials(SparkCredentials):
             if self.method == IcegateMethod.THRIFT:
                 thrift_port(lake)  # its error is the one to see
             return local_endpoint(lake)
-        if self.method == IcegateMethod.THRIFT and not self.connect:
-            return None
-        where: dict[str, Any] = {"host": self.node, "port": self.port, "use_ssl": self.use_ssl}
-        if self.connect and self.method == IcegateMethod.THRIFT:
+        where: dict[str, Any]
+        if self.method == IcegateMethod.CONNECT:
+            where = {"host": self.node, "port": self.port, "use_ssl": self.use_ssl}
+        elif self.connect:
             where = server_keys({"host": self.connect.replace("://:", f"://{self.node}:")})
+        else:
+            return None
         own = {"token": self.token, **where}
         return Endpoint(**own, catalog=self.catalog)
 
