@@ -182,8 +182,8 @@ def whole_text(error: BaseException) -> str:
 def _chain(error: BaseException) -> list[str]:
     """Collect the messages of a Python error, and of the Java error that it carries."""
     messages = [str(error)]
-    # Of Spark Connect, where Java's error is text; its class names and causes are in the stack.
-    stack = getattr(error, "_stacktrace", None) or getattr(error, "stack", None) or ""
+    # Of a server, where Java's error is text; its class names and causes are in the stack.
+    stack = getattr(error, "_stacktrace", None) or getattr(error, "java_stack", None) or ""
     messages += re.findall(
         r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)\b.*)$", stack, re.MULTILINE
     )

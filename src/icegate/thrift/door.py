@@ -48,12 +48,12 @@ class Door:
 
 
 class StatementError(Exception):
-    """What a server says of a statement that failed; ``stack`` is Java's, as text."""
+    """What a server says of a statement that failed; ``java_stack`` is Java's, as text."""
 
     def __init__(self, told: str) -> None:
         message = re.sub(r"^(?:\S*HiveSQLException: )?(?:Error running query: )?", "", told.strip())
         super().__init__(re.sub(r"^(\[[A-Z_.]+\]) [\w.]+Exception: (?=\1)", "", message))
-        self.stack = told
+        self.java_stack = told
 
 
 def transport_of(door: Door) -> tuple[Any, Any]:

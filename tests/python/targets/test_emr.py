@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from botocore.stub import Stubber
+from dbt_common.exceptions import CompilationError
 from environments import environment
 
+from dbt.adapters.icegate.connections import on_cluster
 from icegate import aws
 from icegate.emr import clusters
 from icegate.emr.steps import RUNNER, Steps, words
@@ -90,6 +92,14 @@ def test_a_cluster_that_ended_since_is_named(emr: Emr) -> None:
     assert "it's TERMINATED: Terminated by user" in str(clusters.ended_meanwhile(ID))
     emr.clusters.clear()
     assert clusters.ended_meanwhile(ID) is None  # who can't be asked hides no other error
+
+
+def test_an_error_of_dbt_stays_its_own_where_there_is_a_cluster(emr: Emr) -> None:
+    emr.end(ID, "Terminated by user request")
+    error = CompilationError("there is no table 'order'")
+    error.stack.append(None)  # the macros that raised it, as dbt tells them
+    with pytest.raises(CompilationError, match="no table"), on_cluster(ID):
+        raise error
 
 
 def test_a_step_is_asked_for_followed_and_cancelled_by_these_requests(emr: Emr) -> None:

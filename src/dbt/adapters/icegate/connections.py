@@ -125,8 +125,8 @@ def on_cluster(wanted: str | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        is_lost = isinstance(error, ServerError) or is_gone(error)
-        if wanted and is_lost and (ended := ended_meanwhile(wanted)):
+        is_lost = wanted and (isinstance(error, ServerError) or is_gone(error))
+        if is_lost and (ended := ended_meanwhile(str(wanted))):
             raise ended from error
         raise
 
