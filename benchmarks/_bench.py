@@ -195,16 +195,21 @@ def refuse_unfair() -> None:
 
 
 def sides(
-    benchmark: str, files: dict[str, str], spark_conf: dict[str, str] | None = None, **keys: Any
+    benchmark: str,
+    files: dict[str, str],
+    spark_conf: dict[str, str] | None = None,
+    memory: str = MEMORY,
+    **keys: Any,
 ) -> tuple[Side, Side]:
     """Make both projects and finish their parse; print what each runs with.
 
-    Both get ``spark_conf``; ``keys`` are ours.
+    Both get ``spark_conf`` and ``memory``; ``keys`` are ours.
     """
     refuse_unfair()
-    own = keys | ({"spark_conf": spark_conf} if spark_conf else {})
+    own = keys | {"memory": memory} | ({"spark_conf": spark_conf} if spark_conf else {})
     ours = our_side(HOME / benchmark / "ours", files, **own)
-    peer = _dbt_spark(HOME / benchmark / "dbt-spark", files, spark_conf or {})
+    conf = {"spark.driver.memory": memory, **(spark_conf or {})}
+    peer = _dbt_spark(HOME / benchmark / "dbt-spark", files, conf)
     for side in (ours, peer):
         side.forget()
         side.dbt("--quiet", "parse")
