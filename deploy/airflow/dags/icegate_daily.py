@@ -18,6 +18,7 @@ from icegate_tasks import (
     IcegateBuild,
     IcegateOperator,
     IcegateWait,
+    due,
     end,
 )
 
@@ -26,7 +27,7 @@ BAD_DAY = os.environ.get("ICEGATE_BAD_DAY", "publish")
 with DAG(
     "icegate_daily",
     description="Builds, tests and publishes the lakehouse.",
-    schedule=os.environ.get("ICEGATE_SCHEDULE", "0 5 * * *") or None,
+    schedule=due(by_jobs=False),
     default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
     doc_md=__doc__,
     **SHARED,

@@ -43,6 +43,12 @@ LAST_LINES, NAMED = 8, 5  # of what failed, in the reason of a task
 WELL = ("success", "pass", "warn", "no-op")
 
 
+def due(*, by_jobs: bool) -> str | None:
+    """Return when a DAG runs by itself: where an application is named, that of jobs alone does."""
+    is_mine = by_jobs == bool(os.environ.get("ICEGATE_APPLICATION"))
+    return (os.environ.get("ICEGATE_SCHEDULE", "0 5 * * *") or None) if is_mine else None
+
+
 def settings(release: str = "") -> dict[str, str]:
     """Return the variables that a program of the project gets beside those of Airflow."""
     given = {"NO_COLOR": "1", "DBT_USE_COLORS": "False"}

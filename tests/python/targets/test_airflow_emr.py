@@ -46,7 +46,8 @@ def test_days_of_jobs(
 ) -> None:
     airflow, environ = dags
     folder = send(submitting)
-    airflow.test(DAG, "2026-01-01", **environ, ICEGATE_APP_FOLDER=folder)
+    said = airflow.test(DAG, "2026-01-01", **environ, ICEGATE_APP_FOLDER=folder)
+    assert "6 tables published" in said and "icegate: exit code 0" in said
     build, maintain = submitting.jobs.asked
     where = ["--project-dir", "project", "--profiles-dir", "project", "--target"]
     call = Call(
@@ -68,7 +69,9 @@ def test_days_of_jobs(
     assert len(submitting.at.rows("orders")) == 2
 
     submitting.at.land(f"{ROWS}3,C-1003,\n")
-    airflow.test(DAG, "2026-01-02", code=1, **environ, ICEGATE_APP_FOLDER=send(submitting))
+    said = airflow.test(DAG, "2026-01-02", code=1, **environ, ICEGATE_APP_FOLDER=send(submitting))
+    reason = said.rpartition("AirflowFailException: the job ")[2]
+    assert "not_null_orders_amount" in said and "icegate: exit code 1" in reason
     assert [job["name"] for job in submitting.jobs.asked] == ["build", "maintain"] * 2
     states = [job["state"] for job in submitting.jobs.told.values()]
     assert states == ["SUCCESS", "SUCCESS", "FAILED", "SUCCESS"]
