@@ -84,6 +84,12 @@ def start_server(
     With ``thrift`` it answers Thrift, too, at a port of the system's choice unless one is given.
     Of two calls at once one starts it, and the other one waits for that.
     """
+    if lake.is_submitted:
+        raise ConfigError(
+            "cannot start a server for this target",
+            why="its `master: submitted` is a Spark that spark-submit starts, in a job",
+            fix="name another target, by --target",
+        )
     with alone(FileLock(lake.home / "server.lock"), "start the Spark Connect server"):
         server = find_server(lake)
         if server is not None and _answers(lake, server):

@@ -36,6 +36,7 @@ shop:
       {type: icegate, schema: main, memory: 1g, spark_conf: *conf}
     connect: {type: icegate, method: connect, schema: main, memory: 2g}
     elsewhere: {type: icegate, method: connect, host: "sc://example.com", schema: main}
+    job: {type: icegate, schema: main, master: submitted}
 """
 
 
@@ -79,6 +80,11 @@ def test_no_server_is_exit_code_3(idle: Path) -> None:
 def test_a_target_elsewhere_has_no_server_here(idle: Path) -> None:
     ran = run_icegate(idle, "server", "start", "--target", "elsewhere")
     assert ran.code == 2 and "cannot use target 'elsewhere' here" in ran.err
+
+
+def test_a_job_has_no_server(idle: Path) -> None:
+    ran = run_icegate(idle, "server", "start", "--target", "job")
+    assert ran.code == 2 and "cannot start a server for this target" in ran.err
 
 
 def test_no_java(idle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
