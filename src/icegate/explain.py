@@ -109,8 +109,7 @@ CAUSES = (
     Cause(
         r"Cannot override ref, already set snapshot|Cannot set neither snapshot-id, as-of",
         "this Iceberg reads no earlier version of a table while a build writes to branches",
-        "take Iceberg 1.12, which does; or leave `gate` out of the target. Models that are a "
-        "history, and `as_of()`, need that",
+        "read it by `as_of()`, which does that for you; or take Iceberg 1.12",
     ),
     Cause(
         r"both type and catalog-impl are set",

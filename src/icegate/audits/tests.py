@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from icegate.errors import ConfigError, did_you_mean
-from icegate.gate.staging import NAMESPACE, staging_name
+from icegate.gate.staging import NAMESPACE, final_names, staging_name
 from icegate.nodes import read_manifest
 
 ON_SPARK = "scan (spark)"  # how a test is proved when nothing cheaper will do
@@ -103,6 +103,7 @@ def _tests(manifest: dict[str, Any]) -> Iterator[DataTest]:
             continue
         config, owner = node["config"], nodes.get(node.get("attached_node") or "")
         code = staged.sub(lambda found: finals[found[1]], node.get("compiled_code") or "")
+        code = final_names(code, {})
         yield DataTest(
             name=node["name"],
             model=f"{owner['schema']}.{owner['alias']}" if owner else "",

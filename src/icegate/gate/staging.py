@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -41,6 +42,8 @@ OF_CLONE = {
     "write.metadata.delete-after-commit.enabled": "false",
 }
 
+_PAST = re.compile(rf"\b{NAMESPACE}\.(\w+)__past_[0-9a-f]{{8}}__(\w+)__\w+")
+
 
 def staging_name(final: str, build: str) -> str:
     """Return the name in ``NAMESPACE`` that stands for `schema.table` in a build."""
@@ -54,7 +57,7 @@ def final_names(sql: str, staged: Mapping[str, str]) -> str:
     """Return SQL with the names that tables have once they are published, of their staged ones."""
     for final, name in staged.items():
         sql = sql.replace(f"{NAMESPACE}.{name}", final)
-    return sql
+    return _PAST.sub(r"\1.\2", sql)
 
 
 def build_of(entry: CatalogEntry) -> str:
@@ -120,18 +123,39 @@ def _clone(table: StoredTable, name: str, build: str) -> Step:
     old, branch = table.metadata, refs.branch_of(build)
     head = refs.head(old, branch) or refs.head(old)
     new = {
-        **old,
-        "table-uuid": str(uuid.uuid4()),
+        **_apart(old),
         "snapshots": [refs.snapshot(old, head)] if head else [],
         "current-snapshot-id": head or -1,
         "refs": {refs.MAIN: {"snapshot-id": head, "type": "branch"}} if head else {},
         "snapshot-log": [],
-        "metadata-log": [],
-        "statistics": [],
-        "partition-statistics": [],
     }
-    marked = refs.with_properties(new, {**OF_CLONE, ORIGIN: _origin(old, branch)})
-    return write_new(NAMESPACE, name, marked)
+    return write_new(NAMESPACE, name, refs.with_properties(new, {ORIGIN: _origin(old, branch)}))
+
+
+def _apart(metadata: Metadata) -> Metadata:
+    """Return a table's metadata as that of another one, which shares its files."""
+    new = {"table-uuid": str(uuid.uuid4())}
+    gone: Metadata = {"metadata-log": [], "statistics": [], "partition-statistics": []}
+    return refs.with_properties({**metadata, **new, **gone}, OF_CLONE)
+
+
+def with_past(lake: Lake, final: str, build: str) -> str:
+    """Return what SQL calls a table to read its earlier versions in a session of a build.
+
+    Iceberg before 1.12 reads none of a gated table then. So a clone has them all, until the build
+    ends: one for each state of the table.
+    """
+    table = next(read_tables(lake, [final]), None)
+    if table is None or not refs.is_gated(table.metadata):
+        return final
+    schema, _, name = final.partition(".")
+    state = hashlib.sha256(table.entry.metadata_location.encode()).hexdigest()[:8]
+    clone = f"{schema}__past_{state}__{name}__{build}"
+    make_namespace(lake, NAMESPACE)
+    if all(entry.name != clone for entry in list_relations(lake, NAMESPACE)):
+        with suppress(Moved):  # another thread of this build was first
+            move(lake, [write_new(NAMESPACE, clone, _apart(table.metadata))])
+    return f"{NAMESPACE}.{clone}"
 
 
 def _origin(metadata: Metadata, branch: str) -> str:

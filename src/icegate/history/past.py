@@ -126,14 +126,15 @@ class Past:
             stored = next(read_tables(self._lake, [name]), None) if self._lake else None
             if stored is not None and refs.head(stored.metadata) is not None and not is_in_clone:
                 found = steps(name, stored.metadata, branch, since, gap)
-                yield name, stored.metadata, found
+                yield self.source.with_past(name), stored.metadata, found
                 since = Bookmark(found[-1].new, found[-1].at) if found else since
             self._look(refs.head(metadata), {})
             yield sql, metadata, to_head(metadata, since)
             return
         on_branch = refs.head(metadata, branch) if branch else None
         self._look(on_branch or refs.head(metadata), metadata)
-        yield sql, metadata, steps(name, metadata, branch, since, gap)
+        found = steps(name, metadata, branch, since, gap)
+        yield self.source.with_past(sql) if found else sql, metadata, found
 
     def _look(self, snapshot_id: int | None, source: Metadata) -> None:
         self._looked_up_to = (snapshot_id, source) if snapshot_id is not None else None

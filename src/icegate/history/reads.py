@@ -9,6 +9,7 @@ from typing import Any
 from icegate.catalog import list_relations, read_metadata
 from icegate.errors import ConfigError
 from icegate.gate.refs import Metadata
+from icegate.gate.staging import with_past
 from icegate.history.versions import HOW, find, find_any, moment_of, newest
 from icegate.settings import Lake
 from icegate.tables.layout import partition_fields
@@ -19,13 +20,15 @@ from icegate.tables.state import literal, state_from_metadata
 class Source:
     """A table by its name, by what SQL calls it in this build, and the branch that a build has.
 
-    ``lake`` is None where the catalog is another one than the embedded.
+    ``lake`` is None where the catalog is another one than the embedded; ``clones`` is the build
+    whose Iceberg reads earlier versions from clones alone.
     """
 
     lake: Lake | None
     name: str
     sql: str
     branch: str = ""
+    clones: str = ""
 
     def as_of(self, asked: dict[str, Any]) -> str:
         """Return a table or query in brackets: the table by exactly one of ``HOW``."""
@@ -46,7 +49,7 @@ class Source:
         found = find(lake, self.name, metadata, how, value)
         if found.snapshot_id is None:  # its first rows came with a later release
             return f"(select * from {self.name} where false)"
-        return f"{self.name} version as of {found.snapshot_id}"
+        return f"{self.with_past(self.name)} version as of {found.snapshot_id}"
 
     def changes(self, since: Any, until: Any, key: str | Sequence[str]) -> str:
         """Return a query in brackets of the rows that differ between two versions."""
@@ -60,7 +63,7 @@ class Source:
         else:
             new = find_any(lake, self.name, metadata, until)
         keys = [key] if isinstance(key, str) else list(key or ())
-        return Changes(self.sql, metadata, old, new, keys).sql(StoredFiles())
+        return Changes(self.with_past(self.sql), metadata, old, new, keys).sql(StoredFiles())
 
     def copied(self, asked: Any) -> tuple[str, str]:
         """Return the clauses of a table like this one, and what it is as of ``asked``, or now."""
@@ -74,7 +77,11 @@ class Source:
         clauses = f"{by}tblproperties ('format-version' = '{metadata['format-version']}')"
         if version.snapshot_id is None:
             return clauses, f"{self.sql} where false"
-        return clauses, f"{self.sql} version as of {version.snapshot_id}"
+        return clauses, f"{self.with_past(self.sql)} version as of {version.snapshot_id}"
+
+    def with_past(self, name: str) -> str:
+        """Return what SQL calls the table, or its clone in staging, to read earlier versions."""
+        return with_past(self.lake, name, self.clones) if self.lake and self.clones else name
 
     def known(self, name: str, what: str) -> tuple[Lake, Metadata]:
         """Return the lake and the metadata of a table; raise ``ConfigError`` if it has none."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from conftest import DbtProject
 
+from dbt.adapters.icegate import history
 from gate.gated import GatedProject
+from icegate.gate.staging import NAMESPACE, final_names
 
 # Each builds real tables and their versions, some seconds a test.
 pytestmark = pytest.mark.slow
@@ -102,6 +104,33 @@ def test_a_history_behind_the_gate(gated: GatedProject) -> None:
         (1, 12, True, False, "update"),
         (2, 20, False, True, "insert"),
     ]
+
+
+def test_an_iceberg_that_reads_the_past_of_clones_alone(
+    gated: GatedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As 1.10 is, which tests/python/targets have: this one would read both."""
+    monkeypatch.setattr(history, "iceberg", lambda adapter, catalog: (1, 10))
+    gated.values("orders", 10, 20)
+    gated.model("past", "select * from {{ ref('orders') }}", **KEPT)
+    gated.model("changed", CHANGED % "'release_1'")
+    gated.model("opening", "select * from {{ as_of(ref('orders'), release=1) }}")
+    gated.tests(orders={"amount": ["not_null"]})
+    assert gated.dbt("run", "--select", "orders", "past").ok
+    for amount in (None, 11):
+        gated.values("orders", 10, amount)
+        run = gated.dbt("build")
+        assert run.ok == (amount is not None), run.text
+        assert gated.staged() == []
+    assert gated.rows(VERSIONS)[1:] == [
+        (2, 20, False, False, "insert"),
+        (2, 11, True, False, "update"),
+    ]
+    assert gated.seen("opening") == [(1, 10), (2, 20)]
+    assert gated.seen("changed") == [("update_after", 2, 11), ("update_before", 2, 20)]
+    compiled = next(gated.folder.glob("target/compiled/**/opening.sql")).read_text()
+    assert f"from {NAMESPACE}.{gated.schema}__past_" in compiled
+    assert f"from {gated.schema}.orders version as of" in final_names(compiled, {})
 
 
 def test_a_new_column_behind_the_gate(gated: GatedProject) -> None:

@@ -115,7 +115,6 @@ class Machine:
     emr: emr_cluster.Emr
     node: emr_cluster.Primary
     dbt_command, icegate_command = DBT, ICEGATE
-    is_old = False  # Iceberg 1.10 reads no earlier version while a build writes to branches
 
     def __init__(self, folder: Path, target: dict[str, Any], **environ: str) -> None:
         self.folder, self.home = folder / "a project", make_home(folder / "a home")
@@ -173,18 +172,10 @@ class Machine:
         return self.run(*self.icegate_command, *args, code=code)
 
     def submit_to(self, release: emr_release.Release) -> None:
-        """Have all commands run in jobs of a release of EMR, without the model `past`."""
+        """Have all commands run in jobs of a release of EMR."""
         self.dbt_command, self.icegate_command = map(release.running, ("dbt", "icegate"))
         self.environ = emr_release.environ_of(release.submit, self.environ)
         self.retarget(master="submitted", memory=None)
-        self.forget_history()
-
-    def forget_history(self) -> None:
-        """Leave out what Iceberg 1.10 can't build with the gate on."""
-        (self.folder / "models" / "past.sql").unlink()
-        tests = [each for each in TESTS["models"] if each["name"] != "past"]
-        self.write("models/shop.yml", yaml.safe_dump({"models": tests}))
-        self.is_old = True
 
     def kill(self, process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
@@ -278,7 +269,6 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
             made.emr, made.node = api, node
             python = str(emr_release.EMR_8.python)
             made.dbt_command, made.icegate_command = (python, *DBT[1:]), (python, *ICEGATE[1:])
-            made.forget_history()
         if method != "session" and "elsewhere" not in name:
             _serve(made, options, started)
         yield made

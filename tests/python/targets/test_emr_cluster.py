@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from icegate.catalog import open_catalog
 from targets.emr_cluster import ID
-from targets.machine import DBT, MODELS, ROWS, Machine, machine
+from targets.machine import DBT, ROWS, Machine, machine
 
 pytestmark = [pytest.mark.long, pytest.mark.targets]
 
@@ -22,7 +23,7 @@ def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def test_a_cluster_that_ends_in_the_middle_of_a_build(at: Machine) -> None:
-    assert "release 1: 5 tables published" in at.dbt("build")
+    assert "release 1: 6 tables published" in at.dbt("build")
     at.land(ROWS.replace("7", "8"))
     before = at.rows("orders"), at.rows("totals")
     process = at.begin(*at.dbt_command, "--no-use-colors", "build")
@@ -49,17 +50,24 @@ def test_spark_connect_alone(at: Machine) -> None:
     keys = {"method": "connect", "connect": None, "port": at.node.connect_port}
     was = {"method": "thrift", "connect": f"sc://:{at.node.connect_port}"}
     at.retarget(**keys)
-    assert "5 tables published" in at.dbt("build", ICEGATE_FULL="1")
+    assert "6 tables published" in at.dbt("build", ICEGATE_FULL="1")
     at.retarget(**was, port=at.node.port)
 
 
-def test_a_history_is_refused_by_name(at: Machine) -> None:
-    at.write("models/past.sql", MODELS["past.sql"])
-    at.dbt("build")
+def test_what_this_iceberg_reads_only_of_a_clone(at: Machine) -> None:
+    at.write(
+        "models/then.sql",
+        "{{ config(materialized='table') }}\nselect id from {{ ref('orders') }} "
+        "version as of {{ var('then') }}",
+    )
     at.land(ROWS.replace("7", "9"))
-    said = at.dbt("build", code=1)
-    assert "this Iceberg reads no earlier version of a table" in said
-    (at.folder / "models" / "past.sql").unlink()
+    (first, *_) = open_catalog(at.lake).load_table("main.orders").history()
+    said = at.dbt("build", "--vars", f"then: {first.snapshot_id}", code=1)
+    assert "this Iceberg reads no earlier version of a table" in said and "`as_of()`" in said
+    (at.folder / "models" / "then.sql").unlink()
+    at.dbt("build")
+    versions = sorted((row["id"], row["amount"]) for row in at.rows("past"))
+    assert versions == [(1, 5), (2, 7), (2, 8), (2, 9)]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from dbt_common.invocation import get_invocation_id
 from dbt.adapters.icegate import task as of_dbt
 from dbt.adapters.icegate.environments import begin_with_past
 from dbt.adapters.icegate.errors import as_dbt_error
+from dbt.adapters.icegate.history import source_of
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.errors import IcegateError
 from icegate.gate import refs, staging, views
@@ -143,8 +144,7 @@ class Gate:
         return self._source(relation).changes(since, until, key)
 
     def _source(self, relation: Any) -> Source:
-        name, branch = f"{relation.schema}.{relation.identifier}", getattr(self.build, "branch", "")
-        return Source(self.adapter.embedded_lake, name, str(relation), branch)
+        return source_of(self.adapter, f"{relation.schema}.{relation.identifier}", str(relation))
 
     def replaced(self, model: dict[str, Any], relation: Any, existing: Any) -> Any:
         """Return the table whose rows a build replaces, if there is one.
