@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import DbtProject
 
-from dbt.adapters.icegate import history
+from dbt.adapters.icegate.gate import Gate
 from gate.gated import GatedProject
 from icegate.gate.staging import NAMESPACE, final_names
 
@@ -110,7 +110,7 @@ def test_an_iceberg_that_reads_the_past_of_clones_alone(
     gated: GatedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As 1.10 is, which tests/python/targets have: this one would read both."""
-    monkeypatch.setattr(history, "iceberg", lambda adapter, catalog: (1, 10))
+    monkeypatch.setattr(Gate, "iceberg", (1, 10))
     gated.values("orders", 10, 20)
     gated.model("past", "select * from {{ ref('orders') }}", **KEPT)
     gated.model("changed", CHANGED % "'release_1'")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from typing import Any, ClassVar
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -16,7 +18,6 @@ from dbt_common.invocation import get_invocation_id
 from dbt.adapters.icegate import task as of_dbt
 from dbt.adapters.icegate.environments import begin_with_past
 from dbt.adapters.icegate.errors import as_dbt_error
-from dbt.adapters.icegate.history import source_of
 from dbt.adapters.icegate.metadata import embedded_metadata
 from icegate.errors import IcegateError
 from icegate.gate import refs, staging, views
@@ -38,6 +39,9 @@ from icegate.tables.changes import Change
 from icegate.tables.model_checks import no_gate
 
 logger = AdapterLogger("Icegate")
+
+# The first Iceberg that reads an earlier version of a table whose branch the session writes to.
+READS_PAST = (1, 12)
 
 
 class Gate:
@@ -144,7 +148,22 @@ class Gate:
         return self._source(relation).changes(since, until, key)
 
     def _source(self, relation: Any) -> Source:
-        return source_of(self.adapter, f"{relation.schema}.{relation.identifier}", str(relation))
+        return self.source(f"{relation.schema}.{relation.identifier}", str(relation))
+
+    def source(self, name: str, sql: str) -> Source:
+        """Return a table whose versions are read, in the running build if there is one."""
+        lake, build = self.adapter.embedded_lake, self.build
+        if build is None:
+            return Source(lake, name, sql)
+        is_old = lake is not None and self.iceberg < READS_PAST
+        return Source(lake, name, sql, build.branch, build.name if is_old else "")
+
+    @cached_property
+    def iceberg(self) -> tuple[int, ...]:
+        """The version of the Iceberg that this process's statements run on."""
+        asked = f"select {self.adapter.embedded_lake.catalog}.system.iceberg_version()"
+        ((said,),) = self.adapter.execute(asked, fetch=True)[1].rows
+        return tuple(int(part) for part in re.findall(r"\d+", said)[:2])
 
     def replaced(self, model: dict[str, Any], relation: Any, existing: Any) -> Any:
         """Return the table whose rows a build replaces, if there is one.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
@@ -13,30 +11,10 @@ from dbt.adapters.icegate.merges import MergeEngine
 from icegate.gate.staging import final_names
 from icegate.history.config import Asked, read_select
 from icegate.history.past import Past
-from icegate.history.reads import Source
 from icegate.merge.plans import MODE
 from icegate.tables.changes import Change, renamed
 
 logger = AdapterLogger("Icegate")
-
-# The first that reads an earlier version of a table whose branch the session writes to.
-READS_PAST = (1, 12)
-
-
-def source_of(adapter: Any, name: str, sql: str) -> Source:
-    """Return a table whose versions are read, in the running build if there is one."""
-    build, lake = adapter.gate().build, adapter.embedded_lake
-    if build is None:
-        return Source(lake, name, sql)
-    is_old = lake is not None and iceberg(adapter, lake.catalog) < READS_PAST
-    return Source(lake, name, sql, build.branch, build.name if is_old else "")
-
-
-@cache
-def iceberg(adapter: Any, catalog: str) -> tuple[int, ...]:
-    """Return the version of the Iceberg that this process's statements run on."""
-    told = adapter.execute(f"select {catalog}.system.iceberg_version()", fetch=True)[1].rows[0][0]
-    return tuple(int(part) for part in re.findall(r"\d+", told)[:2])
 
 
 class History:
@@ -46,7 +24,7 @@ class History:
     def __init__(self, adapter: Any, model: dict[str, Any], table: Any, sql: str) -> None:
         self.adapter, self.model, self.table = adapter, model, table
         read = read_select(model["name"], sql)[0]
-        source = source_of(adapter, final_names(read, adapter.Relation.staged), read)
+        source = adapter.gate().source(final_names(read, adapter.Relation.staged), read)
         engine, asked = MergeEngine(adapter.batches(), model, table, None), Asked.of(model, sql)
         self.past = Past(engine, source, f"{table.schema}.{table.identifier}", table, asked)
 
