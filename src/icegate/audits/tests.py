@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +15,8 @@ from icegate.errors import ConfigError, did_you_mean
 from icegate.gate.staging import NAMESPACE, final_names, staging_name
 from icegate.nodes import read_manifest
 
+# The configs of a test that are part of its query.
+_ASKED = ("where", "limit", "fail_calc", "error_if", "warn_if")
 ON_SPARK = "scan (spark)"  # how a test is proved when nothing cheaper will do
 
 # How dbt asks a data test's question. One that stores its failing rows asks their table, and by
@@ -36,7 +39,10 @@ def counted(proofs: Iterable[str], between: str) -> str:
 
 @dataclass(frozen=True)
 class DataTest:
-    """A data test as dbt compiled it; ``model`` is `schema.name` of what it's attached to."""
+    """A data test as dbt compiled it; ``model`` is `schema.name` of what it's attached to.
+
+    ``written`` tells it from any other test, and from the same one before it was changed.
+    """
 
     __test__ = False  # pytest takes every …Test for its own
 
@@ -44,6 +50,7 @@ class DataTest:
     model: str
     sql: str  # nothing where dbt hasn't compiled it, as when it was skipped
     severity: str
+    written: str = ""
 
     @property
     def known_as(self) -> tuple[str, ...]:
@@ -63,8 +70,7 @@ def read_tests(project: Path, patterns: Sequence[str]) -> list[DataTest]:
 
     A name may be a pattern: `unique_*`, `silver.*`. Raises ``ConfigError``.
     """
-    manifest = read_manifest(project, "the project's tests")
-    found = sorted(_tests(manifest), key=lambda test: (test.model, test.name))
+    found = all_tests(project)
     for pattern in patterns:
         if not any(_matches(test, pattern) for test in found):
             known = {name for test in found for name in test.known_as}
@@ -75,6 +81,12 @@ def read_tests(project: Path, patterns: Sequence[str]) -> list[DataTest]:
     if chosen and not any(test.sql for test in chosen):
         raise not_compiled(chosen[0])
     return chosen
+
+
+def all_tests(project: Path) -> list[DataTest]:
+    """Return the tests that dbt's last command knew. While it builds none of them has a query."""
+    manifest = read_manifest(project, "the project's tests")
+    return sorted(_tests(manifest), key=lambda test: (test.model, test.name))
 
 
 def not_compiled(test: DataTest) -> ConfigError:
@@ -109,6 +121,10 @@ def _tests(manifest: dict[str, Any]) -> Iterator[DataTest]:
             model=f"{owner['schema']}.{owner['alias']}" if owner else "",
             sql=_question(code, config) if code else "",
             severity=config["severity"].lower(),
+            written=json.dumps(
+                [node["unique_id"], node.get("raw_code"), node.get("test_metadata")]
+                + [config.get(name) for name in _ASKED]
+            ),
         )
 
 

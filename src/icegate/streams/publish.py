@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from icegate.audits.answer import Prover
 from icegate.audits.ask import ask
-from icegate.audits.tests import read_tests
-from icegate.errors import ConfigError
+from icegate.audits.tests import DataTest, all_tests
+from icegate.errors import ConfigError, GateError
 from icegate.gate import refs
 from icegate.gate.build import Build, hold_alive
 from icegate.gate.decision import Outcome, Request
@@ -45,6 +46,9 @@ class Gate:
         self._held = ExitStack()
         self.build = self._begin(self._open_build())
         self._tested: dict[str, int | None] = {}  # where the branches were when they were tested
+        self._compiled: dict[str, str] = {}  # the queries of tests, by how they are written
+        with suppress(GateError):  # there is time until something is published
+            self._tests()
 
     def enter(self, session: SparkSession) -> None:
         """Send a session's writes and reads of the stream's tables to the branch."""
@@ -57,13 +61,17 @@ class Gate:
         self._held.close()
 
     def publish(self, session: SparkSession) -> Outcome | None:
-        """Test what is on the branch, and publish it where all is well; None if nothing is new."""
+        """Test what is on the branch, and publish it where all is well; None if nothing is new.
+
+        Raises ``GateError`` where a test has no query yet.
+        """
         heads = self._heads()
         if not heads or heads == self._tested:
             return None
+        tests = self._tests()
         self._tested = heads
         self.enter(session)
-        report = Report(self._nodes, {run.id: run for run in self._test(session)})
+        report = Report(self._nodes, {run.id: run for run in self._test(tests, session)})
         request = Request(self.build.name, self.build.invocation_id, "icegate stream", self.target)
         outcome = finish(self.lake, report, request)
         if outcome.release is not None:
@@ -105,12 +113,26 @@ class Gate:
             for table, id in self.models.ids.items()
         }
 
-    def _test(self, session: SparkSession) -> Iterator[TestRun]:
+    def _tests(self) -> list[DataTest]:
+        """Return the tests of the stream's tables with the queries that they had last.
+
+        dbt's manifest has none while it builds, and then those alone of what was built.
+        """
+        found = [test for test in all_tests(self.project) if test.model in self.models.ids]
+        self._compiled |= {test.written: test.sql for test in found if test.sql}
+        for test in found:
+            if test.written not in self._compiled:
+                raise GateError(
+                    f"cannot run test {test.name} of stream {self.stream.name} yet",
+                    why="dbt hasn't compiled it: it's at work, or its last command left it out",
+                    fix="wait for its end, or compile it: `dbt compile`",
+                )
+        return [replace(test, sql=self._compiled[test.written]) for test in found]
+
+    def _test(self, tests: Iterable[DataTest], session: SparkSession) -> Iterator[TestRun]:
         prover = Prover(self.lake)
-        for test in read_tests(self.project, []):
-            node = self.models.ids.get(test.model)
-            if not node:
-                continue
+        for test in tests:
+            node = self.models.ids[test.model]
             told = ask(test, prover, lambda sql: session.sql(sql).first(), self.build.branch)
             if told.error:
                 log.error("test=%s error=%s", test.name, told.error)

@@ -260,7 +260,8 @@ class Run:
         assert self._gate is not None
         try:
             outcome = self._gate.publish(session)
-        except GateError as error:  # others left it no gap: the next time is soon
+        except GateError as error:  # dbt is at work, or others left no gap: the next time is soon
+            log.warning("stream=%s %s", self.stream.name, error)
             return self.control.tell(held=[str(error)])
         if outcome is None:
             return

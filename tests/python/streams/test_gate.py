@@ -155,6 +155,23 @@ def test_builds_and_maintenance_are_in_nobodys_way(gated: Tills) -> None:
     assert gated.dbt("build").ok and gated.read("report", "id") == [1, 3, 4]
 
 
+def test_what_dbt_does_meanwhile_leaves_a_stream_its_tests(gated: Tills) -> None:
+    with gated.running() as failed:
+        assert gated.dbt("parse").ok  # as at the begin of each command: no query in its manifest
+        gated.drop(sale(1))
+        gated.wait(lambda: ids(gated) == [1])
+        gated.tests(sales={"currency": [{"not_null": {"config": {"where": "id > 2"}}}]})
+        assert gated.dbt("parse").ok
+        gated.drop(sale(2, currency=None))
+        gated.wait(lambda: any("dbt hasn't compiled it" in why for why in held(gated)))
+        assert ids(gated) == [1]
+        assert gated.dbt("compile").ok
+        gated.wait(lambda: ids(gated) == [1, 2])
+        gated.drop(sale(3, currency=None))
+        gated.wait(lambda: any("not_null_sales_currency" in why for why in held(gated)))
+        assert ids(gated) == [1, 2] and not failed
+
+
 def test_replayed_records_go_through_the_gate(gated: Tills) -> None:
     gated.drop(sale(1), sale(2, kind="gift"))
     gated.once()
