@@ -126,7 +126,7 @@ class Past:
             stored = next(read_tables(self._lake, [name]), None) if self._lake else None
             if stored is not None and refs.head(stored.metadata) is not None and not is_in_clone:
                 found = steps(name, stored.metadata, branch, since, gap)
-                yield self.source.with_past(name), stored.metadata, found
+                yield self.source.with_past(name) if found else name, stored.metadata, found
                 since = Bookmark(found[-1].new, found[-1].at) if found else since
             self._look(refs.head(metadata), {})
             yield sql, metadata, to_head(metadata, since)

@@ -43,12 +43,12 @@ class Gate:
     ) -> None:
         self.lake, self.stream, self.project, self.target = lake, stream, project, target
         self.models, self.tables = models, [*models.ids]
-        self._held = ExitStack()
-        self.build = self._begin(self._open_build())
-        self._tested: dict[str, int | None] = {}  # where the branches were when they were tested
         self._compiled: dict[str, str] = {}  # the queries of tests, by how they are written
         with suppress(GateError):  # there is time until something is published
             self._tests()
+        self._held = ExitStack()
+        self.build = self._begin(self._open_build())
+        self._tested: dict[str, int | None] = {}  # where the branches were when they were tested
 
     def enter(self, session: SparkSession) -> None:
         """Send a session's writes and reads of the stream's tables to the branch."""
