@@ -57,9 +57,11 @@ class Cluster:
 
     def executors(self, worker: int) -> list[int]:
         """Return the processes of a worker's executors."""
-        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True)
-        pairs = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
-        return [pid for pid, parent in pairs if parent == self.processes[1 + worker].pid]
+        command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,args="]
+        listed = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        found = [line.split(maxsplit=2) for line in listed if "ExecutorBackend" in line]
+        own = str(self.processes[1 + worker].pid)
+        return [int(pid) for pid, parent, _ in found if parent == own]
 
     def kill_worker(self, worker: int) -> None:
         """Kill a worker and its executors, as when a machine fails."""

@@ -100,7 +100,9 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_build(
     machine: Machine, cluster: Cluster
 ) -> None:
     build = machine.build()
-    wait_until(lambda: any(e.namespace == "silver" for e in list_relations(machine.lake)), build)
+    begun = "silver__"  # a new table is built in staging, and moves when the build is done
+    wait_until(lambda: any(e.name.startswith(begun) for e in list_relations(machine.lake)), build)
+    assert build.poll() is None and not list_relations(machine.lake, "silver")
     assert len(cluster.executors(0)) == len(cluster.executors(1)) == 1
     cluster.kill_worker(0)
     said, _ = build.communicate(timeout=400)
