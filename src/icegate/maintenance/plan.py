@@ -79,7 +79,7 @@ def plan(
     Raises ``TableError`` for properties that can't be right. A table whose manifests can't be read
     has that as what is ``refused``.
     """
-    name = entry.full_name
+    name, policy = entry.full_name, _with_service(policy, metadata)
     empty = TablePlan(name, policy, keeps_files=around.keeps_files)
     snapshot = current_snapshot(metadata)
     if not policy.enabled or snapshot is None:
@@ -187,11 +187,17 @@ def _removed(metadata: Metadata) -> int:
     return sum(int(summary.get(name) or 0) for summary in summaries for name in names)
 
 
+def _with_service(policy: Policy, metadata: Metadata) -> Policy:
+    """Return the policy with the service that maintains the table's bucket, whoever named it."""
+    bucket = metadata["location"].partition("://")[2].partition("/")[0]
+    if policy.service or not bucket.endswith(S3_TABLES):
+        return policy
+    return policy.model_copy(update={"service": "s3_tables"})
+
+
 def _leave_to_service(work: Work) -> None:
-    bucket = work.metadata["location"].partition("://")[2].partition("/")[0]
-    service = work.policy.service or ("s3_tables" if bucket.endswith(S3_TABLES) else None)
-    if service:
+    if work.policy.service:
         kept = [action for action in work.actions if action.kind not in OF_SERVICES]
         if len(kept) < len(work.actions):
-            work.left.append(SERVICES[service])
+            work.left.append(SERVICES[work.policy.service])
         work.actions = kept

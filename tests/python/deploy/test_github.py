@@ -81,8 +81,9 @@ def test_secrets_are_in_the_environment_only_and_only_where_they_are_used() -> N
     assert len(commands) > 10 and not any("${{" in command for command in commands)
 
 
-def test_code_of_strangers_runs_on_no_runner_of_yours() -> None:
-    jobs = yaml.safe_load((WORKFLOWS / "pull-request.yml").read_text())["jobs"]
+@pytest.mark.parametrize("folder", [WORKFLOWS, ROOT / ".github" / "workflows"])
+def test_code_of_strangers_runs_on_no_runner_of_yours(folder: Path) -> None:
+    jobs = yaml.safe_load((folder / "pull-request.yml").read_text())["jobs"]
     for name, job in jobs.items():
         own = "github.event.pull_request.head.repo.full_name == github.repository" in job["if"]
         assert own == ("self-hosted" in job["runs-on"]), name

@@ -17,7 +17,7 @@ from icegate.gate.refs import open_branch, without_refs
 from icegate.gate.store import StoredTable, move, write_new
 from icegate.maintenance.action import COMPACT, EXPIRE, MANIFESTS, Action
 from icegate.maintenance.lake import plan_lake
-from icegate.maintenance.plan import KEPT, Around, TablePlan, plan
+from icegate.maintenance.plan import KEPT, S3_TABLES, Around, TablePlan, plan
 from icegate.maintenance.policy import Policy
 
 OLD = {"history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "1"}
@@ -226,6 +226,18 @@ def test_a_service_does_its_part(made: Made) -> None:
     there = {**read_metadata(entry), "location": "s3://ab12--table-s3/x"}
     (said,) = plan(entry, there, Policy(), NOW, Around()).left
     assert said.startswith("S3 Tables compacts")
+
+
+@pytest.mark.parametrize(("ending", "is_listed"), [(S3_TABLES, True), ("", False)])
+def test_files_in_a_bucket_that_s3_tables_cleans(
+    made: Made, monkeypatch: pytest.MonkeyPatch, ending: str, is_listed: bool
+) -> None:
+    monkeypatch.setattr("icegate.maintenance.plan.S3_TABLES", ending)
+    table = made.table()
+    append(table, "a")
+    (local_path(table.location()) / "metadata" / "stray.avro").write_text("nobody's")
+    (found,) = plan_lake(made.lake, list_relations(made.lake), {}, later(days=9), orphans=True)
+    assert bool(found.left) is is_listed and found.actions == ()
 
 
 def test_what_is_off_is_off(made: Made) -> None:
