@@ -58,9 +58,9 @@ def refs(
 
 
 def _of(entry: CatalogEntry, policies: Mapping[str, Policy]) -> Policy:
-    from icegate.maintenance.policy import Policy
+    from icegate.maintenance.policy import policy_for
 
-    return policies.get(entry.full_name.lower(), Policy())
+    return policy_for(entry.full_name, policies)
 
 
 def _policies(at: Opened, make: bool) -> tuple[Mapping[str, Policy], list[str]]:

@@ -14,7 +14,7 @@ from icegate.gate.build import writing_builds
 from icegate.gate.refs import Metadata
 from icegate.maintenance.orphans import Listed
 from icegate.maintenance.plan import Around, TablePlan, plan, ranked
-from icegate.maintenance.policy import Policy, policies_of
+from icegate.maintenance.policy import Policy, policies_of, policy_for
 from icegate.nodes import changed_since, read_manifest
 from icegate.settings import Lake
 
@@ -52,7 +52,7 @@ def plan_lake(
             places[metadata["location"]].append(entry.full_name)
     plans = []
     for entry in chosen:
-        name, policy = entry.full_name, policies.get(entry.full_name.lower(), Policy())
+        name, policy = entry.full_name, policy_for(entry.full_name, policies)
         metadata = read.get(entry) or _read(entry)
         try:
             if isinstance(metadata, CatalogError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -109,12 +110,27 @@ def policy_of(config: Mapping[str, Any], model: str) -> Policy:
 
 
 def policies_of(nodes: Iterable[Mapping[str, Any]]) -> dict[str, Policy]:
-    """Return the policies of a manifest's nodes, by `schema.table` in lower case."""
-    return {
-        f"{node['schema']}.{node['alias']}".lower(): policy_of(node["config"], node["name"])
-        for node in nodes
-        if node["resource_type"] in ("model", "seed", "snapshot")
-    }
+    """Return the policies of a manifest's nodes, in lower case by `schema.table`.
+
+    By `table` alone as well, where only one node has that name: for `policy_for`.
+    """
+    found, named = {}, defaultdict[str, list[Policy]](list)
+    for node in nodes:
+        if node["resource_type"] in ("model", "seed", "snapshot"):
+            policy, name = policy_of(node["config"], node["name"]), node["alias"].lower()
+            found[f"{node['schema'].lower()}.{name}"] = policy
+            named[name].append(policy)
+    return found | {name: policies[0] for name, policies in named.items() if len(policies) == 1}
+
+
+def policy_for(table: str, policies: Mapping[str, Policy]) -> Policy:
+    """Return the policy of a table; of one that no node makes, that of the one node of its name.
+
+    So nothing is lost that a policy keeps where dbt's last command was for another target, or for
+    an environment.
+    """
+    name = table.lower()
+    return policies.get(name) or policies.get(name.rpartition(".")[2]) or Policy()
 
 
 def _wrong(found: Any, model: str) -> ConfigError:

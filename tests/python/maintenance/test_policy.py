@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from icegate.errors import ConfigError
-from icegate.maintenance.policy import KEYS, Policy, policies_of, policy_of
+from icegate.maintenance.policy import KEYS, Policy, policies_of, policy_for, policy_of
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a typo": ({"maintenance_min_file": 5}, "did you mean 'maintenance_min_files'?"),
@@ -48,7 +48,22 @@ def test_policies_by_table() -> None:
         {**node, "config": {"maintenance_enabled": False}},
         {**node, "alias": "t", "resource_type": "test", "config": {"maintenance_x": 1}},
     ]
-    assert policies_of(nodes) == {"silver.orders": Policy(enabled=False)}
+    policies, off = policies_of(nodes), Policy(enabled=False)
+    assert policy_for("silver.orders", policies) == off
+    assert policy_for("silver.t", policies) == Policy()
+
+
+def test_a_table_keeps_its_policy_where_dbt_last_parsed_for_another_target() -> None:
+    def node(schema: str, name: str, **config: Any) -> dict[str, Any]:
+        told = {"schema": schema, "alias": name, "name": name, "config": config}
+        return {**told, "resource_type": "model"}
+
+    off = {"maintenance_enabled": False}
+    nodes = [node("pr_1_silver", "orders", **off), node("a", "x", **off), node("b", "x")]
+    policies = policies_of(nodes)
+    assert not policy_for("silver.Orders", policies).enabled
+    assert not policy_for("a.x", policies).enabled and policy_for("b.x", policies).enabled
+    assert policy_for("c.x", policies) == Policy()  # whose is it?
 
 
 def test_each_key_is_documented(pytestconfig: pytest.Config) -> None:
