@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.tests import enable_test_caching
 
 from icegate import class_archive
@@ -26,6 +27,8 @@ ROOT = Path(__file__).parents[2]
 # dbt's own tests do so too: a macro's text is parsed once in a process, not once in each run, which
 # took more than half of the time.
 enable_test_caching()
+# Who defines a flag dbt looks for on the stack, which pytest makes deep: a tenth of a small run.
+BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt.adapters.icegate")
 # Tests run each statement once or twice: what Java's slow compiler makes comes too late for them.
 # Its code cache is 48 MB by default, which some minutes of tests fill: then Spark stops.
 class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
@@ -47,9 +50,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let what takes longest and changes least come last: a slow machine leaves that out."""
+    """Let what takes longest and changes least come last: a slow machine leaves that out.
+
+    Tests on Spark are slow, whoever wrote so beside them.
+    """
     items.sort(key=lambda item: item.path.parent.name == "deploy")
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
     if config.getoption("--catalog") == "rest":
         left_out = pytest.mark.skip("the server of a REST catalog writes its files itself")
         for item in items:
@@ -145,7 +155,7 @@ class DbtProject:
 
     def configure(self, **extra: Any) -> None:
         project = {"name": "t", "version": "1.0", "profile": "t"}
-        flags = {"send_anonymous_usage_stats": False, "partial_parse": False}
+        flags = {"send_anonymous_usage_stats": False}
         self.write_yaml("dbt_project.yml", {**project, "flags": flags, **extra})
 
     def write(self, path: str, text: str) -> Path:

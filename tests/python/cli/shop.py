@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing
 import os
 import sqlite3
-import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -25,11 +28,27 @@ shop:
 """
 
 
-class Ran:
+# A process that has loaded what commands need, and forks for each: to load is most of their time.
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload(
+    [
+        "icegate.cli.main",
+        "icegate.cli.output",
+        "icegate.gate.releases",
+        "icegate.maintenance.run",
+        "icegate.profiles",
+        "icegate.trust.facts",
+        "rich.table",
+    ]
+)
+
+
+class Ran(NamedTuple):
     """What a command printed, and how it ended."""
 
-    def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
-        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+    code: int | None
+    out: str
+    err: str
 
     @property
     def json(self) -> dict:
@@ -38,13 +57,28 @@ class Ran:
 
 def run_icegate(folder: Path, *arguments: str) -> Ran:
     """Run the command line as a user does, in a process of its own."""
-    command = [sys.executable, "-c", "from icegate.cli.main import main; main()", *arguments]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("DBT_")}
-    return Ran(
-        subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-    )
+    with TemporaryDirectory() as beside:
+        files = [Path(beside) / name for name in ("out", "err")]
+        process = _forks.Process(target=_run, args=(folder, arguments, environment, files))
+        process.start()
+        process.join()
+        return Ran(process.exitcode, *(file.read_text() for file in files))
+
+
+def _run(
+    folder: Path, arguments: Sequence[str], environment: Mapping[str, str], files: Sequence[Path]
+) -> None:
+    from icegate.cli.main import main
+
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, file in enumerate(files, 1):
+        with file.open("w") as written:
+            os.dup2(written.fileno(), number)
+    sys.argv[1:] = arguments
+    main()
 
 
 def make_project(folder: Path) -> Path:
