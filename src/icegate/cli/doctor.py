@@ -270,10 +270,19 @@ def _packages(at: Opened) -> Found:
     if are_installed(at.project):
         locked = locked_versions(at.project)
         return "ok", f"real: {', '.join(f'{name} {locked[name]}' for name in locked)}"
-    if (at.project / "standins").is_dir():
+    if (at.project / "standins").is_dir() and _takes_standins(at):
         fix = f"run `dbt deps`, or set {SWITCH}=1 for runs of dbt by hand"
         return "warn", "not installed: `make` builds with the stand-ins", fix
     return "fail", "not installed as package-lock.yml has them", "run `dbt deps`"
+
+
+def _takes_standins(at: Opened) -> bool:
+    from icegate.packages import LAPTOP
+    from icegate.profiles import find_target
+
+    with suppress(IcegateError):
+        return find_target(at.project, at.profiles_dir, at.wanted)[0] in LAPTOP
+    return True  # what is wrong with the target is said before
 
 
 def _existing(path: Path) -> Path:

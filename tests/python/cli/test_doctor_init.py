@@ -34,6 +34,18 @@ def test_doctor_looks_at_everything(icegate):
     assert found["format"]["status"] == "ok"
 
 
+def test_doctor_says_which_targets_take_stand_ins(own_shop):
+    package = "packages: [{package: dbt-labs/dbt_utils, version: 1.3.0}]\n"
+    for file in ("packages.yml", "package-lock.yml"):
+        (own_shop / file).write_text(package)
+    (own_shop / "standins").mkdir()
+    for target, status in (("local", "warn"), ("server", "fail")):
+        found = findings(run_icegate(own_shop, "doctor", "--target", target, "--json"))["packages"]
+        assert found["status"] == status and ("ICEGATE_STANDINS" in found["fix"]) == (
+            target == "local"
+        )
+
+
 def test_doctor_names_readers_that_do_not_know_format_3(own_shop):
     entry = next(e for e in list_relations(lake_of(own_shop)) if e.kind == "table")
     metadata = json.loads(entry.metadata_file.read_text())
