@@ -175,7 +175,8 @@ class DbtProject:
         said: dict[str, list[str]] = defaultdict(list)
         runner = dbtRunner(callbacks=[lambda m: said[m.info.name].append(m.info.msg)])
         outcome = runner.invoke([*args, *where, *logs])
-        return DbtRun(outcome, "\n".join(said["Note"]), "\n".join(said["AdapterEventInfo"]))
+        notes = [note for note in said["Note"] if "partial parsing" not in note]  # that is dbt's
+        return DbtRun(outcome, "\n".join(notes), "\n".join(said["AdapterEventInfo"]))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Run ``query`` with ``{s}`` standing for the project's schema."""
