@@ -277,3 +277,16 @@ def machine(name: str, folder: Path) -> Iterator[Machine]:
 def _serve(home: Machine, options: list[str], started: ExitStack) -> None:
     home.icegate("server", "start", *options)
     started.callback(home.icegate, "server", "stop")
+
+
+def on_spark(lake: Lake, *statements: str) -> None:
+    """Run them on a Spark of their own: a Java that runs has the AWS of those before it."""
+    code = f"""
+from icegate.session import start_session
+from icegate.settings import Lake
+session = start_session(Lake(**{lake.model_dump(mode="json")!r}))
+for statement in {statements!r}:
+    session.sql(statement).collect()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -24,7 +22,7 @@ from icegate.gate.steps import FAIL_AT, KILL_AT
 from icegate.gate.store import Moved, make_namespace
 from icegate.settings import Lake, lake_from_target
 from targets.glue_server import GlueServer, running
-from targets.machine import ROWS, Machine, machine
+from targets.machine import ROWS, Machine, machine, on_spark
 from targets.s3_server import using
 
 pytestmark = [pytest.mark.long, pytest.mark.targets]
@@ -133,18 +131,6 @@ def test_columns_are_told_as_spark_tells_them(server: GlueServer, lake: Lake) ->
 
 
 NAMED = ("Name", "TableType", "Description")
-
-
-def on_spark(lake: Lake, *statements: str) -> None:
-    code = f"""
-from icegate.session import start_session
-from icegate.settings import Lake
-session = start_session(Lake(**{lake.model_dump(mode="json")!r}))
-for statement in {statements!r}:
-    session.sql(statement).collect()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def test_spark_and_light_writers_lose_no_commit(lake: Lake) -> None:

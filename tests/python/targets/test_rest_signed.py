@@ -9,10 +9,10 @@ import pytest
 from conftest import make_home
 
 from icegate.catalog import catalog_of, check_catalog, list_relations
-from icegate.session import start_session
 from icegate.settings import Lake
 from targets import rest_server, s3_server
 from targets.door import door
+from targets.machine import on_spark
 from targets.moving import next_of
 
 pytestmark = [pytest.mark.long, pytest.mark.targets]
@@ -42,10 +42,8 @@ def test_python_and_spark_sign_what_they_ask(tmp_path: Path) -> None:
                 lake = Lake(**places, bucket=bucket, **keys)
                 check_catalog(lake)
                 by_python = len(asked)
-                session = start_session(lake)
-                session.sql("create namespace s")
-                session.sql("create table s.a as select 1 as id")
-                session.sql("create table s.b as select 2 as id")
+                tables = [f"create table s.{name} as select 1 as id" for name in "ab"]
+                on_spark(lake, "create namespace s", *tables)
                 assert len(asked) > by_python > 0
                 catalog_of(lake).move(next_of(lake, "a", "b"))
                 assert [e.full_name for e in list_relations(lake, "s")] == ["s.a", "s.b"]
