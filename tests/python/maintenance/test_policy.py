@@ -48,9 +48,8 @@ def test_policies_by_table() -> None:
         {**node, "config": {"maintenance_enabled": False}},
         {**node, "alias": "t", "resource_type": "test", "config": {"maintenance_x": 1}},
     ]
-    policies, off = policies_of(nodes), Policy(enabled=False)
-    assert policy_for("silver.orders", policies) == off
-    assert policy_for("silver.t", policies) == Policy()
+    off = Policy(enabled=False)
+    assert policies_of(nodes) == {"silver.orders": off, "orders": off}
 
 
 def test_a_table_keeps_its_policy_where_dbt_last_parsed_for_another_target() -> None:
