@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 import uuid
@@ -29,6 +30,9 @@ ROOT = Path(__file__).parents[2]
 enable_test_caching()
 # Who defines a flag dbt looks for on the stack, which pytest makes deep: a tenth of a small run.
 BehaviorFlagRendered._default_source = staticmethod(lambda: "dbt.adapters.icegate")
+# What a shell's `&` starts ignores Ctrl-C, and so would all that tests start and stop.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tests run each statement once or twice: what Java's slow compiler makes comes too late for them.
 # Its code cache is 48 MB by default, which some minutes of tests fill: then Spark stops.
 class_archive.PATIENT_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")

@@ -148,8 +148,11 @@ def test_ctrl_c_ends_a_build(at: Machine) -> None:
             break
     time.sleep(3)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    (at.folder / "models" / "endless.sql").unlink()
+    try:
+        process.communicate(timeout=60)
+    finally:
+        process.kill()  # else the statement keeps the server from all that come after
+        (at.folder / "models" / "endless.sql").unlink()
     assert process.returncode != 0
 
 
