@@ -12,6 +12,11 @@ from icegate.errors import ConfigError
 from icegate.streams.config import Stream
 from icegate.streams.places import Last
 
+# Spark's own choice for files of this machine has a process made for each that it writes: 40 ms.
+FILES = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager"
+}
 _ANEW = (
     "take that back, or begin anew with `--forget`: what the source still has is read again from "
     "`starting`, so that tables without a key get its rows a second time; or give the stream "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -85,3 +87,22 @@ class Control:
                     fix=f"wait on with a longer --wait; its log is {self.log}",
                 )
             time.sleep(POLL_S)
+
+
+@contextmanager
+def signals(stop: Any) -> Iterator[None]:
+    """Stop at the first signal; a second one ends the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def at_signal(number: int, frame: Any) -> None:
+        stop()
+        signal.signal(number, signal.default_int_handler)
+
+    old = {number: signal.signal(number, at_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -5,8 +5,7 @@ All of it is SQL of Spark, so that no record passes through Python.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sqlglot
@@ -14,107 +13,79 @@ from sqlglot import exp
 
 from icegate.dialect import SPARK
 from icegate.gate.quarantine import Rule
-from icegate.streams.config import PLACE, Route, Stream
-from icegate.tables.state import literal, quote
+from icegate.streams import quick
+from icegate.streams.config import PLACE, Column, Route, Stream
+from icegate.streams.read import IS_QUICK, IS_WHOLE, TEXT, Cell, cells_of, steps, text_at
+from icegate.tables.state import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 RAW = ("_key", "_value")
 KEPT = [*PLACE, *RAW]
-# Without PARTIAL a value of another form than its path needs would be null without a word.
-PARTIAL = {"spark.sql.json.enablePartialResults": "false"}
-_STRICT = "map('mode', 'PERMISSIVE', 'allowSingleQuotes', 'false')"
-# What the second has: a name that no record can know, as one may close the list by itself.
-_END = f"end_{uuid.uuid4().hex}"
-# How Spark writes a number that had more digits than a double keeps.
-_LONG_NUMBER = r"^-?[0-9.]+(E-?[0-9]+)?$"
 _YEAR_9999 = {"s": 253402300799, "ms": 253402300799999, "us": 253402300799999999}
 _FROM_EPOCH = {"s": "timestamp_seconds", "ms": "timestamp_millis", "us": "timestamp_micros"}
 
 
 def parsed(
-    records: DataFrame, stream: Stream, rules: Mapping[str, Sequence[Rule]] | None = None
+    records: DataFrame,
+    stream: Stream,
+    rules: Mapping[str, Sequence[Rule]] | None = None,
+    quickly: bool = False,
 ) -> DataFrame:
     """Return records with `_route`, `_deletes`, `_error`, and of each route `_row_<n>.<column>`.
 
     `_error` says what is wrong with a record, and holds nothing of its values; ``rules`` are the
-    conditions, by table, on which a row is refused. Whoever filters what comes back has it computed
-    before: Spark would put the whole text of a condition into the filter, and compute it twice.
+    conditions, by table, on which a row is refused. `_key` and `_value` are null where a record is
+    neither wrong nor deletes. `_is_quick` says what was read the quick way; ``quickly`` tries it.
+
+    Whoever filters what comes back has it computed before: Spark would put the whole text of a
+    condition into the filter, and compute it twice.
     """
     skipped = "_value is not null" if stream.tombstones == "skip" else "true"
-    paths = [path for route in stream.routes for path in route.paths]
-    text = records.where(skipped).selectExpr(*KEPT, "cast(_value as string) as _text")
-    # As the first of two in a list: what follows the object would be passed over otherwise.
-    whole = f"concat('[', _text, ', {{\"{_END}\": \"\"}}]')"
-    listed = literal(f"array<{_schema([*paths, f'$.{_END}'])}>")
-    read = text.selectExpr("*", f"from_json({whole}, {listed}, {_STRICT}) as _all")
+    found = records.where(skipped).selectExpr(*KEPT)
+    cells = cells_of(stream, quickly)
     # A step for each that others are made of: Spark computes a column of the step before it once.
-    found = read.selectExpr(
-        "*", "get(_all, 0) as _json", f"get(_all, 1).{_END} is not null as _is_whole"
-    )
-    each = [(n, route, name) for n, route in enumerate(stream.routes) for name in route.columns]
-    raw = [f"{_raw(route, name)} as {_column('raw', n, name)}" for n, route, name in each]
-    found = found.selectExpr("*", *raw)
-    rows = [f"{_typed(route, n, name)} as {_column('row', n, name)}" for n, route, name in each]
-    found = found.selectExpr("*", f"{_route(stream.routes)} as _route", *rows)
-    found = found.selectExpr("*", f"{_by_route(stream.routes, _deletes)} as _deletes")
-    found = found.selectExpr("*", f"{_error(stream, rules or {})} as _error")
-    kept = [_column("row", n, name) for n, _, name in each]
-    return found.selectExpr(*KEPT, "_route", "_deletes", "_error", *kept)
+    for step in (*steps(stream, cells, quickly), *_judged(stream, cells, rules or {})):
+        found = found.selectExpr("*", *step)
+    raw = [f"case when _error is not null or _deletes then {name} end as {name}" for name in RAW]
+    told = ("_route", "_deletes", "_error", f"{IS_QUICK} as _is_quick")
+    return found.selectExpr(*PLACE, *raw, *told, *(cell.row for cell in cells))
 
 
 def rows_of(found: DataFrame, stream: Stream, number: int) -> DataFrame:
     """Return the good rows of a route, as its table has them, and `_deletes`."""
-    good = found.where(f"_error is null and _route = {number}")
-    names = stream.routes[number].columns
-    columns = [f"{_column('row', number, name)} as {quote(name)}" for name in names]
-    return good.selectExpr(*columns, *PLACE, "_deletes")
+    from pyspark.sql.functions import col
+
+    # As columns: a batch would take text apart each time.
+    good = found.where(col("_error").isNull() & (col("_route") == number))
+    cells = [cell for cell in cells_of(stream) if cell.at == number]
+    columns = [col(cell.row).alias(cell.name) for cell in cells]
+    return good.select(*columns, *PLACE, "_deletes")
 
 
-def _column(kind: str, number: int, name: str) -> str:
-    return quote(f"_{kind}_{number}.{name}")
+def _value(cell: Cell) -> str:
+    value = _typed(cell.column, cell.raw)
+    if not cell.is_typed:
+        return value
+    read = quick.decimal if cell.column.type.startswith("decimal") else _typed
+    return f"case when {IS_QUICK} then {read(cell.column, cell.number)} else {value} end"
 
 
-def _schema(paths: Iterable[str]) -> str:
-    """Return the type of a record as Spark writes it: text at the end of each path."""
-    tree: dict[str, Any] = {}
-    for path in paths:
-        at = tree
-        for part in path.split(".")[1:]:
-            at = at.setdefault(part, {})
-    return _type(tree)
+def _judged(
+    stream: Stream, cells: Sequence[Cell], rules: Mapping[str, Sequence[Rule]]
+) -> Iterator[list[str]]:
+    """Yield the steps from there to rows, and to what is wrong with them."""
+    yield [
+        f"{_route(stream.routes)} as _route",
+        *(f"{_value(cell)} as {cell.row}" for cell in cells),
+    ]
+    yield [f"{_by_route(stream.routes, _deletes)} as _deletes"]
+    yield [f"{_error(stream, cells, rules)} as _error"]
 
 
-def _type(tree: dict[str, Any]) -> str:
-    inside = ", ".join(f"{quote(name)}: {_type(inner)}" for name, inner in tree.items())
-    return f"struct<{inside}>" if tree else "string"
-
-
-def _at(path: str) -> str:
-    """Return the text that a record has at a path."""
-    parts = [quote(part) for part in path.split(".")[1:]]
-    return ".".join(["_json", *parts]) if parts else "_text"
-
-
-def _exact(path: str) -> str:
-    """Return the same, and of a long number all digits: JSON's own reader makes it a double."""
-    raw = _at(path)
-    if path == "$":
-        return raw
-    inside = f"try_variant_get(try_parse_json(_text), {literal(path)}, 'string')"
-    is_long = f"octet_length({raw}) > 15 and {raw} rlike {literal(_LONG_NUMBER)}"
-    return f"(case when {is_long} then coalesce({inside}, {raw}) else {raw} end)"
-
-
-def _raw(route: Route, name: str) -> str:
-    exact = route.columns[name].type.startswith(("decimal", "string"))
-    texts = [_exact(path) if exact else _at(path) for path in route.paths_of(name)]
-    return texts[0] if len(texts) == 1 else f"coalesce({', '.join(texts)})"
-
-
-def _typed(route: Route, number: int, name: str) -> str:
-    column, raw = route.columns[name], _column("raw", number, name)
+def _typed(column: Column, raw: str) -> str:
+    """Return the value of a text or a number, null where it can't be one."""
     if column.type == "string":
         return raw
     if column.epoch:
@@ -132,7 +103,7 @@ def _route(routes: Iterable[Route]) -> str:
     cases = []
     for number, route in enumerate(routes):
         tests = [_in("source_topic", route.topic)] if route.topic else []
-        tests += [_in(_at(path), values) for path, values in route.when.items()]
+        tests += [_in(text_at(path), values) for path, values in route.when.items()]
         cases.append(f"when {' and '.join(tests) or 'true'} then {number}")
     return f"case {' '.join(cases)} end"
 
@@ -146,31 +117,32 @@ def _deletes(route: Route, _: int = 0) -> str:
     operation = route.operation
     if operation is None or not operation.delete:
         return "false"
-    return f"coalesce({_in(_at(operation.path), operation.delete)}, false)"
+    return f"coalesce({_in(text_at(operation.path), operation.delete)}, false)"
 
 
-def _error(stream: Stream, rules: Mapping[str, Sequence[Rule]]) -> str:
+def _error(stream: Stream, cells: Sequence[Cell], rules: Mapping[str, Sequence[Rule]]) -> str:
     def wrong(route: Route, number: int) -> str:
-        return _wrong(route, number, rules.get(route.table, ()))
+        own = [cell for cell in cells if cell.at == number]
+        return _wrong(route, own, rules.get(route.table, ()))
 
     return (
         "case when _value is null then 'it has no value'"
-        " when not is_valid_utf8(_text) then 'it is not UTF-8'"
-        " when _json is null or not _is_whole then"
+        f" when not is_valid_utf8({TEXT}) then 'it is not UTF-8'"
+        f" when not ({IS_QUICK} or {IS_WHOLE}) then"
         " 'it is not one JSON object, or lacks one on the way to a value'"
         " when _route is null then 'no route takes it'"
         f" else {_by_route(stream.routes, wrong)} end"
     )
 
 
-def _wrong(route: Route, number: int, rules: Sequence[Rule]) -> str:
+def _wrong(route: Route, cells: Sequence[Cell], rules: Sequence[Rule]) -> str:
     """Return the first that is wrong with a record of a route; of a delete only its key counts."""
-    checks = {name: _check(route, number, name) for name in route.columns}
+    checks = {cell.name: _check(cell) for cell in cells}
     keys = [check for name in route.key for check in checks[name]]
     others = [check for name in route.columns if name not in route.key for check in checks[name]]
     for rule in rules:
         said = literal(f"it fails the test {rule.test}: {rule.reason}")
-        others.append(f"when {_on_row(route, number, rule.condition)} then {said}")
+        others.append(f"when {_on_row(cells, rule.condition)} then {said}")
     cases = _operation(route) + keys
     if others and _deletes(route) != "false":
         cases.append("when _deletes then null")
@@ -178,13 +150,12 @@ def _wrong(route: Route, number: int, rules: Sequence[Rule]) -> str:
     return f"case {' '.join(cases)} end" if cases else "null"
 
 
-def _on_row(route: Route, number: int, condition: str) -> str:
+def _on_row(cells: Sequence[Cell], condition: str) -> str:
     """Return a condition on columns of a route's table as one on those of its rows."""
-    tree, own = sqlglot.parse_one(condition, dialect=SPARK), {n.lower() for n in route.columns}
+    tree, rows = sqlglot.parse_one(condition, dialect=SPARK), {c.name.lower(): c.row for c in cells}
     for column in list(tree.find_all(exp.Column)):
-        if not column.table and column.name.lower() in own:
-            own_name = f"_row_{number}.{column.name}"
-            column.replace(exp.column(exp.to_identifier(own_name, quoted=True)))
+        if not column.table and column.name.lower() in rows:
+            column.replace(sqlglot.parse_one(rows[column.name.lower()], dialect=SPARK))
     return tree.sql(dialect=SPARK)
 
 
@@ -194,22 +165,26 @@ def _operation(route: Route) -> list[str]:
         return []
     known = [*operation.insert, *operation.update, *operation.delete]
     said = literal(f"its operation at {operation.path} is unknown")
-    return [f"when coalesce(not {_in(_at(operation.path), known)}, true) then {said}"]
+    return [f"when coalesce(not {_in(text_at(operation.path), known)}, true) then {said}"]
 
 
-def _check(route: Route, number: int, name: str) -> list[str]:
-    column = route.columns[name]
-    raw, typed = _column("raw", number, name), _column("row", number, name)
+def _check(cell: Cell) -> list[str]:
+    column, raw, typed, name = cell.column, cell.raw, cell.row, cell.name
+    is_given = (
+        f"({raw} is not null or {cell.number} is not null)"
+        if cell.is_typed
+        else f"{raw} is not null"
+    )
     cases = []
-    if column.required or name in route.key:
-        where = " or ".join(route.paths_of(name))
-        cases.append(f"when {raw} is null then {literal(f'{name} is missing at {where}')}")
+    if column.required or name in cell.route.key:
+        said = literal(f"{name} is missing at {' or '.join(cell.paths)}")
+        cases.append(f"when not {is_given} then {said}")
     if column.type != "string":
         said = literal(f"{name} can't be read as {column.type}")
-        cases.append(f"when {raw} is not null and {typed} is null then {said}")
+        cases.append(f"when {typed} is null and {is_given} then {said}")
     if column.type.startswith("decimal"):
         said = literal(f"{name} has more digits than {column.type}")
         # The second is right by itself, and takes ten times as long.
-        differs = f"cast({typed} as string) <> {raw} and {typed} <> "
+        differs = f"{raw} is not null and cast({typed} as string) <> {raw} and {typed} <> "
         cases.append(f"when {differs}try_cast({raw} as decimal(38, 18)) then {said}")
     return cases

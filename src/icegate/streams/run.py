@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,19 +18,22 @@ from icegate.gate.store import read_tables
 from icegate.gate.summary import describe
 from icegate.session import start_session, stop_session
 from icegate.settings import Lake
-from icegate.streams import places, source
-from icegate.streams.checkpoint import Checkpoint
+from icegate.streams import places, quick, source
+from icegate.streams.checkpoint import FILES, Checkpoint
 from icegate.streams.config import Stream
-from icegate.streams.control import POLL_S, Control
+from icegate.streams.control import POLL_S, Control, signals
 from icegate.streams.faults import goes_on, is_away, told
-from icegate.streams.parse import PARTIAL, parsed
+from icegate.streams.parse import parsed
 from icegate.streams.publish import Gate, read_models
+from icegate.streams.read import PARTIAL
 from icegate.streams.write import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
+
+MANY = 1000  # records of a batch: of fewer the time doesn't matter
 
 
 class _Stopping(Exception):
@@ -47,6 +49,7 @@ class Run:
         self.checkpoint = Checkpoint(self.control.folder)
         self.rows: dict[str, int] = {}
         self.stopping = False
+        self._quickly, self._anew = quick.fits(stream), False
         self._alive_at = time.monotonic()  # when the source answered last
         self._in_batch = threading.Lock()
         self._failed: BaseException | None = None
@@ -72,7 +75,7 @@ class Run:
 
     @contextmanager
     def _running(self, forget: bool = False) -> Iterator[SparkSession]:
-        with self.control.running(), _signals(self._stop):
+        with self.control.running(), signals(self._stop):
             self.control.tell(state="starting", error="")
             try:
                 yield self._ready(forget)
@@ -88,7 +91,7 @@ class Run:
     def _ready(self, forget: bool) -> SparkSession:
         stream = self.stream
         session = start_session(source.with_jars(self.lake, self.project, stream))
-        for name, value in (PARTIAL | source.REDACTED).items():
+        for name, value in (PARTIAL | source.REDACTED | FILES).items():
             session.conf.set(name, value)
         models = read_models(stream, self.project) if stream.publish else None
         for done in places.make_ready(session, stream):
@@ -142,10 +145,10 @@ class Run:
     def _query(self, session: SparkSession, once: bool) -> None:
         if self._is_stopped():
             return
-        self._failed = None
+        self._failed, self._anew = None, False
         records = source.read_records(session, self.stream, self.project)
         # Here and not in each batch: Spark takes the long text of it apart once.
-        found = parsed(records, self.stream, self._rules)
+        found = parsed(records, self.stream, self._rules, self._quickly)
         writer = found.writeStream.queryName(self.stream.name)
         # No URI: Spark would take its `%20` for a part of the name.
         writer = writer.option("checkpointLocation", f"file:{self.checkpoint.folder}")
@@ -159,6 +162,8 @@ class Run:
             self._watch(session, query)
         finally:
             query.stop()
+        if self._anew:
+            self._query(session, once)
 
     def _watch(self, session: SparkSession, query: Any) -> None:
         published, seen = time.monotonic(), ""
@@ -166,7 +171,7 @@ class Run:
             try:
                 ended = query.awaitTermination(POLL_S)
             except Exception as error:  # it has that of the batch as text only
-                if self._failed or not self.stopping:
+                if self._failed or not (self.stopping or self._anew):
                     raise self._failed or error from error
                 ended = True  # the batch that was to begin is the next start's
             progress = query.lastProgress
@@ -176,7 +181,7 @@ class Run:
             ends = ended or self._is_stopped()
             publishes = self._gate and (ends or time.monotonic() - published > self._every_s)
             replays = self.control.is_asked("replay")
-            if ends or publishes or replays:
+            if ends or publishes or replays or self._anew:
                 with self._in_batch:  # the batch in hand comes to its end
                     if self._failed:  # readers get no part of a batch
                         continue
@@ -185,7 +190,7 @@ class Run:
                     if publishes:
                         self._publish(session)
                         published = time.monotonic()
-                    if ends:
+                    if ends or self._anew:
                         return
 
     @property
@@ -208,7 +213,7 @@ class Run:
 
     def _batch(self, found: DataFrame, number: int) -> None:
         with self._in_batch:
-            if self.stopping:
+            if self.stopping or self._anew:
                 raise _Stopping
             try:
                 self._write(found, number)
@@ -224,6 +229,10 @@ class Run:
         if self._gate:
             self._gate.enter(session)
         written = self._the_writer().batch(found, number)
+        if self._quickly and written.slow > max(MANY, written.all / 2):
+            self._quickly, self._anew = False, True  # tried in vain, it only takes longer
+            why = "most records are nested, or have their numbers in quotes"
+            log.info("stream=%s reads=text: %s", self.stream.name, why)
         for table, rows in written.rows.items():
             self.rows[table] = self.rows.get(table, 0) + rows
         told = " ".join(f"{table}={rows}" for table, rows in written.rows.items())
@@ -276,22 +285,3 @@ def _behind(progress: Any) -> int | None:
     """Return how many records wait in the partition that has most of them, where that's known."""
     told = ((each["metrics"] or {}).get("maxOffsetsBehindLatest") for each in progress["sources"])
     return max((int(behind) for behind in told if behind), default=None)
-
-
-@contextmanager
-def _signals(stop: Any) -> Iterator[None]:
-    """Stop at the first signal; a second one ends the process at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def at_signal(number: int, frame: Any) -> None:
-        stop()
-        signal.signal(number, signal.default_int_handler)
-
-    old = {number: signal.signal(number, at_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -42,10 +42,15 @@ _KEPT = {
 
 @dataclass
 class Written:
-    """What a batch had: rows by table, and records that are kept as errors."""
+    """What a batch had: rows by table, records kept as errors, and those not read quickly."""
 
     rows: dict[str, int] = field(default_factory=dict)
     errors: int = 0
+    slow: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.errors + sum(self.rows.values())
 
 
 class Writer:
@@ -104,31 +109,33 @@ class Writer:
     def _in_one_pass(self, found: DataFrame, number: int) -> Written:
         """Write rows and count them on the way; errors are rare, and read the batch again."""
         from pyspark.sql import Observation
-        from pyspark.sql.functions import expr
+        from pyspark.sql.functions import col, count, count_if, lit
 
         seen = Observation()
-        counted = found.observe(
-            seen, expr("count(*)").alias("all"), expr("count(_error)").alias("bad")
-        )
+        counts = count(lit(1)).alias("all"), count("_error").alias("bad")
+        slow = count_if(~col("_is_quick")).alias("slow")
+        counted = found.observe(seen, *counts, slow)
         route = self.stream.routes[0]
         rows = rows_of(counted, self.stream, 0)
         self._once(route.table, number, lambda: self._append(rows, 0), is_all=True)
         told = seen.get
         if told["bad"]:
             self._keep(found, number, int(told["bad"]))
-        return Written({route.table: int(told["all"] - told["bad"])}, int(told["bad"]))
+        good = int(told["all"] - told["bad"])
+        return Written({route.table: good}, int(told["bad"]), int(told["slow"]))
 
     def _table_by_table(self, found: DataFrame, number: int) -> Written:
         kinds = "_route", "_error is null as good", "coalesce(_deletes, false) as deletes"
-        counted = found.selectExpr(*kinds).groupBy("_route", "good", "deletes").count()
-        counts = [(row[0], row[1], row[2], int(row[3])) for row in counted.collect()]
-        done = Written(errors=sum(n for _, good, _, n in counts if not good))
-        deletes = any(deletes for _, good, deletes, _ in counts if good)
+        counted = found.selectExpr(*kinds, "not _is_quick as slow").groupBy(1, 2, 3, 4).count()
+        counts = [(*row[:4], int(row[4])) for row in counted.collect()]
+        done = Written(errors=sum(n for _, good, *_, n in counts if not good))
+        done.slow = sum(n for *_, slow, n in counts if slow)
+        deletes = any(deletes for _, good, deletes, *_ in counts if good)
         # First of all: a replay that comes before the rest has to know of the deletes.
         if done.errors or (self.waiting and deletes):
             self._keep(found, number, done.errors)
         for n, route in enumerate(self.stream.routes):
-            done.rows[route.table] = sum(c for at, good, _, c in counts if good and at == n)
+            done.rows[route.table] = sum(c for at, good, *_, c in counts if good and at == n)
             if done.rows[route.table]:
                 rows = rows_of(found, self.stream, n)
                 write = self._merge if route.key else self._append

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from icegate.streams.config import Stream
-from icegate.streams.parse import PARTIAL, parsed
+from icegate.streams.parse import parsed
+from icegate.streams.read import PARTIAL
 
 NOTED = Path(__file__).with_name("odd.json")
 AT = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.timezone.utc)
@@ -90,14 +91,14 @@ def named(kind: str) -> str:
     return kind.rstrip(")").replace("(", "_").replace(",", "_")
 
 
-def outcomes(spark: Any) -> list[dict[str, Any]]:
+def outcomes(spark: Any, quickly: bool = False) -> list[dict[str, Any]]:
     """Return of each record its error, or the values that it became, as text."""
     session = spark.newSession()
     for name, value in (PARTIAL | {"spark.sql.session.timeZone": "UTC"}).items():
         session.conf.set(name, value)
     given, names = records(), [*what().routes[0].columns]
     rows = [("a", 0, n, AT, None, value) for n, value in enumerate(given)]
-    found = parsed(session.createDataFrame(rows, RECORD), what())
+    found = parsed(session.createDataFrame(rows, RECORD), what(), quickly=quickly)
     # A time without a date is one of today.
     said = "replace(cast(`_row_0.{0}` as string), cast(current_date() as string), 'today')"
     texts = [f"{said.format(name)} as `{name}`" for name in names]

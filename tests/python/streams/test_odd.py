@@ -12,9 +12,10 @@ from streams.odd import NOTED, outcomes
 pytestmark = pytest.mark.slow
 
 
-def test_odd_records_are_read_as_noted(spark: Any) -> None:
+@pytest.mark.parametrize("quickly", [False, True])
+def test_odd_records_are_read_as_noted(spark: Any, quickly: bool) -> None:
     noted = json.loads(NOTED.read_text())
-    found = outcomes(spark)
+    found = outcomes(spark, quickly)
     assert [each["record"] for each in found] == [each["record"] for each in noted]
     differ = [(was, now) for was, now in zip(noted, found, strict=True) if was != now]
     assert differ == []

@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime
 import json
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pytest
 
 from icegate.gate.quarantine import Rule
 from icegate.streams.config import PLACE, Route, Stream
-from icegate.streams.parse import PARTIAL, parsed, rows_of
+from icegate.streams.parse import parsed, rows_of
+from icegate.streams.read import PARTIAL
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +46,12 @@ class Found:
         for name, value in (PARTIAL | {"spark.sql.session.timeZone": "UTC"}).items():
             session.conf.set(name, value)
         rows = [(topic, 0, n, AT, None, _bytes(value)) for n, (topic, value) in enumerate(records)]
-        found = parsed(session.createDataFrame(rows, RECORD), what, rules)
-        self.frame, self.stream = found, what
-        self.all = {row["source_offset"]: row.asDict(recursive=True) for row in found.collect()}
+        given = session.createDataFrame(rows, RECORD)
+        self.frame, self.stream = parsed(given, what, rules, quickly=True), what
+        self.all = by_number(self.frame)
+        self.quick = [self.all[n].pop("_is_quick") for n in sorted(self.all)]
+        slow = by_number(parsed(given, what, rules))
+        assert not any(row.pop("_is_quick") for row in slow.values()) and slow == self.all
         self.errors = [self.all[n]["_error"] for n in range(len(rows)) if n in self.all]
 
     def column(self, name: str, route: int = 0) -> list[Any]:
@@ -55,6 +60,10 @@ class Found:
     def row(self, n: int, route: int = 0) -> dict[str, Any]:
         start = f"_row_{route}."
         return {k.removeprefix(start): v for k, v in self.all[n].items() if k.startswith(start)}
+
+
+def by_number(found: Any) -> dict[int, dict[str, Any]]:
+    return {row["source_offset"]: row.asDict(recursive=True) for row in found.collect()}
 
 
 def _bytes(value: Given) -> bytes | None:
@@ -388,3 +397,51 @@ def test_routes_by_text_only(spark: Any) -> None:
     found = Found(spark, what, [("f", '{"b": 1, "_": 5}'), ("f", "{}"), ("f", "7")])
     assert found.errors == [None, None, OBJECT]
     assert found.column("raw")[:2] == ['{"b": 1, "_": 5}', "{}"]
+
+
+def test_what_is_read_the_quick_way(spark: Any) -> None:
+    types = {"id": "bigint", "amount": "decimal(12,2)", "ok": "boolean", "share": "double"}
+    columns = {name: {"type": kind} for name, kind in types.items()}
+    what = stream(route(columns=columns | {"at": {"type": "timestamp", "epoch": "ms"}, "name": {}}))
+    quick: list[Given] = [
+        {"id": 1, "amount": 1.25, "ok": True, "share": 0.1, "at": 1772366400000, "name": "a"},
+        {"id": None, "amount": -0.01, "unknown": "1"},
+        '{"amount": 9999999999.99}',
+        "{}",
+        {"name": "no number"},
+    ]
+    slow: list[Given] = [
+        {"id": "1"},
+        {"id": 1.0},
+        {"amount": 1.255},
+        {"amount": 10000000000.0},
+        {"share": float("nan")},
+        {"ok": "true"},
+        {"id": 1, "unknown": {}},
+        {"id": 1, "name": "a } in a text"},
+        '{"id": 1} ',
+        '{"id": 1}{"id": 2}',
+        " {}",
+        "null",
+        None,
+    ]
+    found = Found(spark, what, [("a", record) for record in [*quick, *slow]])
+    assert found.quick == [True] * len(quick) + [False] * len(slow)
+    assert found.row(0)["amount"] == Decimal("1.25") and found.row(0)["at"].year == 2026
+
+
+def test_both_ways_read_numbers_as_one(spark: Any) -> None:
+    random = Random(11)
+
+    def number() -> str:
+        digits = "".join(random.choices("0123456789", k=random.randint(1, 14))).lstrip("0") or "0"
+        point = f".{random.randint(0, 10 ** random.randint(1, 9))}" if random.random() < 0.7 else ""
+        return random.choice(["", "", "-"]) + digits + point + random.choice(["", "", "", "e-3"])
+
+    types = "int bigint double decimal(12,2) decimal(18,6) decimal(5,5) decimal(9,0)".split()
+    columns = {f"n{at}": {"type": kind} for at, kind in enumerate(types)}
+    whole = [", ".join(f'"{name}": {number()}' for name in columns) for _ in range(1000)]
+    records = [f"{{{each}}}" for each in whole]
+    records += [f'{{"{random.choice([*columns])}": {number()}}}' for _ in range(3000)]
+    found = Found(spark, stream(route(columns=columns)), [("a", each) for each in records])
+    assert 1000 < sum(found.quick) < 3500

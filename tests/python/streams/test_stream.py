@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from icegate.errors import ConfigError
+from icegate.streams.parse import parsed
 from icegate.streams.run import Run
 from icegate.streams.write import Writer
 from streams.tills import ERRORS, Tills, crash
@@ -57,6 +58,32 @@ def test_an_append_in_one_pass_is_once_too(tills: Tills) -> None:
         tills.once()
         assert tills.read("clicks", "id") == list(range(n + 1)), (table, told)
         assert tills.errors() == ["id can't be read as int"] * (n + 1), (table, told)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_stream_whose_records_are_not_for_the_quick_way_leaves_it(
+    tills: Tills, monkeypatch: pytest.MonkeyPatch, keyed: bool
+) -> None:
+    """Between two batches: each record comes once, and one batch only was tried in vain."""
+    tried: list[bool] = []
+
+    def noted(records: Any, stream: Any, rules: Any, quickly: bool) -> Any:
+        tried.append(quickly)
+        return parsed(records, stream, rules, quickly)
+
+    monkeypatch.setattr("icegate.streams.run.parsed", noted)
+    monkeypatch.setattr("icegate.streams.run.MANY", 1)
+    keys = {"key": "id"} if keyed else {}
+    tills.stream(tills.route("clicks", "id int", **keys), batch={"seconds": 1, "max_files": 1})
+    for n in range(4):
+        tills.drop({"id": 3 * n}, {"id": str(3 * n + 1)}, {"id": str(3 * n + 2)}, "bad")
+    tills.once()
+    assert sorted(tills.read("clicks", "id")) == list(range(12)) and len(tills.errors()) == 4
+    assert tried == [True, False]
+    tills.stream(tills.route("clicks", "id int", **keys), batch={"seconds": 1})
+    tills.drop({"id": 12}, {"id": 13}, {"id": "14"})
+    tills.once()
+    assert sorted(tills.read("clicks", "id")) == list(range(15)) and tried == [True, False, True]
 
 
 def test_the_property_is_enough_when_all_old_snapshots_are_gone(tills: Tills) -> None:
