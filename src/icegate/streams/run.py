@@ -160,6 +160,8 @@ class Run:
         self.control.tell(state="running", error="")
         try:
             self._watch(session, query)
+            while self._anew and query.isActive and query.status["isTriggerActive"]:
+                time.sleep(POLL_S)  # else Spark hasn't noted the batch, and gives it again
         finally:
             query.stop()
         if self._anew:

@@ -77,7 +77,7 @@ def test_a_stream_whose_records_are_not_for_the_quick_way_leaves_it(
     tills.stream(tills.route("clicks", "id int", **keys), batch={"seconds": 1, "max_files": 1})
     for n in range(4):
         tills.drop({"id": 3 * n}, {"id": str(3 * n + 1)}, {"id": str(3 * n + 2)}, "bad")
-    tills.once()
+    assert tills.once().rows == {tills.table("clicks"): 12}
     assert sorted(tills.read("clicks", "id")) == list(range(12)) and len(tills.errors()) == 4
     assert tried == [True, False]
     tills.stream(tills.route("clicks", "id int", **keys), batch={"seconds": 1})
