@@ -1,7 +1,7 @@
 """The quick way to read a record: numbers by type, where that gives what reading text gives.
 
 It's for records that are one flat object. What has a value of another form, or a number that isn't
-exactly what its column keeps, is read as text, as all others are: see `parse.py`.
+exactly what its column keeps, is read as text, as all others are: see `read.py`.
 """
 
 from __future__ import annotations
