@@ -12,16 +12,21 @@ from icegate.errors import ConfigError
 from icegate.streams.config import Stream
 from icegate.streams.places import Last
 
-# Spark's own choice for files of this machine has a process made for each that it writes: 40 ms.
-FILES = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager"
-}
 _ANEW = (
     "take that back, or begin anew with `--forget`: what the source still has is read again from "
     "`starting`, so that tables without a key get its rows a second time; or give the stream "
     "another name"
 )
+
+
+def files(version: str) -> dict[str, str]:
+    """Return the setting of how a Spark of some version writes a checkpoint's files.
+
+    What it chooses itself on this machine's disk starts a process for each: 40 ms.
+    """
+    package = "streaming" if version.startswith("4.0.") else "streaming.checkpointing"
+    name = f"org.apache.spark.sql.execution.{package}.FileSystemBasedCheckpointFileManager"
+    return {"spark.sql.streaming.checkpointFileManagerClass": name}
 
 
 class Checkpoint:

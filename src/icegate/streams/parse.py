@@ -66,7 +66,7 @@ def rows_of(found: DataFrame, stream: Stream, number: int) -> DataFrame:
 
 def _value(cell: Cell) -> str:
     value = _typed(cell.column, cell.raw)
-    if not cell.is_typed:
+    if not cell.kind:
         return value
     read = quick.decimal if cell.column.type.startswith("decimal") else _typed
     return f"case when {IS_QUICK} then {read(cell.column, cell.number)} else {value} end"
@@ -170,11 +170,8 @@ def _operation(route: Route) -> list[str]:
 
 def _check(cell: Cell) -> list[str]:
     column, raw, typed, name = cell.column, cell.raw, cell.row, cell.name
-    is_given = (
-        f"({raw} is not null or {cell.number} is not null)"
-        if cell.is_typed
-        else f"{raw} is not null"
-    )
+    given = [raw, cell.number] if cell.kind else [raw]
+    is_given = f"({' or '.join(f'{each} is not null' for each in given)})"
     cases = []
     if column.required or name in cell.route.key:
         said = literal(f"{name} is missing at {' or '.join(cell.paths)}")

@@ -10,7 +10,6 @@ import uuid
 from collections import Counter
 
 from icegate.streams.config import Column, Route, Stream
-from icegate.tables.state import literal
 
 # Begins as an object, and ends with the first object in it: nothing follows, and nothing is inside.
 IS_FLAT = (
@@ -57,16 +56,6 @@ def _type(column: Column) -> str | None:
 
 def _scale(column: Column) -> int:
     return int(column.type.rstrip(")").rpartition(",")[2])
-
-
-def read(text: str, schema: str) -> str:
-    """Return ``text`` as ``schema`` says, which has `ODD` as well; null where that is null.
-
-    Nothing but a column may be in there: Spark computes what a `from_json` reads step by step.
-    """
-    options = {"mode": "PERMISSIVE", "allowSingleQuotes": "false", "columnNameOfCorruptRecord": ODD}
-    given = ", ".join(literal(each) for pair in options.items() for each in pair)
-    return f"from_json({text}, {literal(schema)}, map({given}))"
 
 
 def is_exact(column: Column, number: str) -> str | None:

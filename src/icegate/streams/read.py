@@ -19,7 +19,7 @@ IS_QUICK = "(_all is null)"
 # What the second has: a name that no record can know, as one may close the list by itself.
 END = f"end_{uuid.uuid4().hex}"
 IS_WHOLE = f"(get(_all, 0) is not null and get(_all, 1).{END} is not null)"
-_STRICT = "map('mode', 'PERMISSIVE', 'allowSingleQuotes', 'false')"
+_STRICT = {"mode": "PERMISSIVE", "allowSingleQuotes": "false"}
 # How Spark writes a number that had more digits than a double keeps.
 _LONG_NUMBER = r"^-?[0-9.]+(E-?[0-9]+)?$"
 
@@ -28,14 +28,14 @@ _LONG_NUMBER = r"^-?[0-9.]+(E-?[0-9]+)?$"
 class Cell:
     """A column of a route, and the columns that it is made in.
 
-    ``is_typed`` where the quick way reads it as ``number``; of a record that it doesn't fit, and
-    of all others, `raw` is the text. One of the two is null.
+    ``kind`` is what the quick way reads it as, None as text. `raw` has its text, but of a record
+    that was read so `number` has it.
     """
 
     at: int
     route: Route
     name: str
-    is_typed: bool
+    kind: str | None
 
     @property
     def column(self) -> Column:
@@ -61,7 +61,7 @@ class Cell:
 def cells_of(stream: Stream, quickly: bool = False) -> list[Cell]:
     typed = quick.typed(stream) if quickly else {}
     return [
-        Cell(at, route, name, route.paths_of(name)[0] in typed)
+        Cell(at, route, name, typed.get(route.paths_of(name)[0]))
         for at, route in enumerate(stream.routes)
         for name in route.columns
     ]
@@ -70,11 +70,11 @@ def cells_of(stream: Stream, quickly: bool = False) -> list[Cell]:
 def steps(stream: Stream, cells: Sequence[Cell], quickly: bool) -> Iterator[list[str]]:
     """Yield the steps from `_value` to each cell's `raw` or `number`, and to what a path has."""
     paths = sorted({path for route in stream.routes for path in route.paths} - {"$"})
-    typed = quick.typed(stream) if quickly else {}
+    typed = {cell.paths[0]: cell.kind for cell in cells if cell.kind}
     # As the first of two in a list: what follows the object would be passed over otherwise.
     whole = f"concat('[', {TEXT}, ', {{\"{END}\": \"\"}}]')"
     kind = f"array<{_schema([*paths, f'$.{END}'])}>"
-    listed = f"coalesce(from_json({whole}, {literal(kind)}, {_STRICT}), cast(array() as {kind}))"
+    listed = f"coalesce({_from_json(whole, kind)}, cast(array() as {kind}))"
     if quickly:
         yield [f"case when {quick.IS_FLAT} then {TEXT} end as _flat"]
         yield _quickly(paths, cells, typed, listed)
@@ -94,16 +94,22 @@ def _quickly(
     """Return what flat records have by type, and ``listed`` of all that can't be read so.
 
     In one step: Spark copies a row for each that has a `from_json`, and computes what is there
-    twice once.
+    twice once. `_flat` is a column of the step before, as what `from_json` reads isn't compiled.
     """
-    read = quick.read("_flat", _schema([*paths, f"$.{quick.ODD}"], typed))
-    numbers = [(cell.column, _inside(read, cell.paths[0])) for cell in cells if cell.is_typed]
+    schema = _schema([*paths, f"$.{quick.ODD}"], typed)
+    read = _from_json("_flat", schema, columnNameOfCorruptRecord=quick.ODD)
+    numbers = [(cell.column, _inside(read, cell.paths[0])) for cell in cells if cell.kind]
     exact = [quick.is_exact(column, number) for column, number in numbers]
     is_quick = [f"{read} is not null", f"{read}.{quick.ODD} is null", *filter(None, exact)]
     return [
         *(f"{_inside(read, path)} as {_quick(path)}" for path in paths),
         f"case when not ({' and '.join(is_quick)}) then {listed} end as _all",
     ]
+
+
+def _from_json(text: str, kind: str, **options: str) -> str:
+    given = ", ".join(literal(each) for pair in (_STRICT | options).items() for each in pair)
+    return f"from_json({text}, {literal(kind)}, map({given}))"
 
 
 def _quick(path: str) -> str:

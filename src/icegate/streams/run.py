@@ -19,7 +19,7 @@ from icegate.gate.summary import describe
 from icegate.session import start_session, stop_session
 from icegate.settings import Lake
 from icegate.streams import places, quick, source
-from icegate.streams.checkpoint import FILES, Checkpoint
+from icegate.streams.checkpoint import Checkpoint, files
 from icegate.streams.config import Stream
 from icegate.streams.control import POLL_S, Control, signals
 from icegate.streams.faults import goes_on, is_away, told
@@ -37,7 +37,7 @@ MANY = 1000  # records of a batch: of fewer the time doesn't matter
 
 
 class _Stopping(Exception):
-    """A batch was to begin after the stop."""
+    """A batch was to begin after the stop, or is another query's."""
 
 
 class Run:
@@ -91,7 +91,7 @@ class Run:
     def _ready(self, forget: bool) -> SparkSession:
         stream = self.stream
         session = start_session(source.with_jars(self.lake, self.project, stream))
-        for name, value in (PARTIAL | source.REDACTED | FILES).items():
+        for name, value in (PARTIAL | source.REDACTED | files(session.version)).items():
             session.conf.set(name, value)
         models = read_models(stream, self.project) if stream.publish else None
         for done in places.make_ready(session, stream):
@@ -159,15 +159,14 @@ class Run:
         query = writer.foreachBatch(self._batch).trigger(**trigger).start()
         self.control.tell(state="running", error="")
         try:
-            self._watch(session, query)
-            while self._anew and query.isActive and query.status["isTriggerActive"]:
-                time.sleep(POLL_S)  # else Spark hasn't noted the batch, and gives it again
+            again = self._watch(session, query)
         finally:
             query.stop()
-        if self._anew:
+        if again:
             self._query(session, once)
 
-    def _watch(self, session: SparkSession, query: Any) -> None:
+    def _watch(self, session: SparkSession, query: Any) -> bool:
+        """Return when the query is over, and whether another one goes on with its next batch."""
         published, seen = time.monotonic(), ""
         while True:
             try:
@@ -175,6 +174,8 @@ class Run:
             except Exception as error:  # it has that of the batch as text only
                 if self._failed or not (self.stopping or self._anew):
                     raise self._failed or error from error
+                if not self.stopping:
+                    return True
                 ended = True  # the batch that was to begin is the next start's
             progress = query.lastProgress
             if progress and progress["timestamp"] != seen:
@@ -183,7 +184,7 @@ class Run:
             ends = ended or self._is_stopped()
             publishes = self._gate and (ends or time.monotonic() - published > self._every_s)
             replays = self.control.is_asked("replay")
-            if ends or publishes or replays or self._anew:
+            if ends or publishes or replays:
                 with self._in_batch:  # the batch in hand comes to its end
                     if self._failed:  # readers get no part of a batch
                         continue
@@ -192,8 +193,8 @@ class Run:
                     if publishes:
                         self._publish(session)
                         published = time.monotonic()
-                    if ends or self._anew:
-                        return
+                    if ends:
+                        return False
 
     @property
     def _every_s(self) -> float:

@@ -120,16 +120,18 @@ class Writer:
         self._once(route.table, number, lambda: self._append(rows, 0), is_all=True)
         told = seen.get
         if told["bad"]:
-            self._keep(found, number, int(told["bad"]))
-        good = int(told["all"] - told["bad"])
-        return Written({route.table: good}, int(told["bad"]), int(told["slow"]))
+            self._keep(found, number, told["bad"])
+        return Written({route.table: told["all"] - told["bad"]}, told["bad"], told["slow"])
 
     def _table_by_table(self, found: DataFrame, number: int) -> Written:
         kinds = "_route", "_error is null as good", "coalesce(_deletes, false) as deletes"
-        counted = found.selectExpr(*kinds, "not _is_quick as slow").groupBy(1, 2, 3, 4).count()
+        counted = found.selectExpr(*kinds, "not _is_quick as slow")
+        counted = counted.groupBy("_route", "good", "deletes", "slow").count()
         counts = [(*row[:4], int(row[4])) for row in counted.collect()]
-        done = Written(errors=sum(n for _, good, *_, n in counts if not good))
-        done.slow = sum(n for *_, slow, n in counts if slow)
+        done = Written(
+            errors=sum(n for _, good, *_, n in counts if not good),
+            slow=sum(n for *_, slow, n in counts if slow),
+        )
         deletes = any(deletes for _, good, deletes, *_ in counts if good)
         # First of all: a replay that comes before the rest has to know of the deletes.
         if done.errors or (self.waiting and deletes):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from icegate.errors import ConfigError
-from icegate.streams.checkpoint import Checkpoint
+from icegate.streams.checkpoint import Checkpoint, files
 from icegate.streams.config import Stream
 from icegate.streams.places import Last
 from streams.tills import Tills
@@ -148,3 +148,11 @@ def test_real_ones_are_refused_and_nothing_is_written(tills: Tills) -> None:
     assert tills.read("clicks", "id") == []
     tills.once(forget=True)
     assert tills.read("clicks", "id") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("version", "package"), [("4.0.1", "streaming"), ("4.1.4", "streaming.checkpointing")]
+)
+def test_each_spark_finds_what_writes_its_files(version: str, package: str) -> None:
+    (name,) = files(version).values()
+    assert name.rpartition(".")[0] == f"org.apache.spark.sql.execution.{package}"

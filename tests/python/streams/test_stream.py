@@ -84,6 +84,9 @@ def test_a_stream_whose_records_are_not_for_the_quick_way_leaves_it(
     tills.drop({"id": 12}, {"id": 13}, {"id": "14"})
     tills.once()
     assert sorted(tills.read("clicks", "id")) == list(range(15)) and tried == [True, False, True]
+    tills.drop({"id": "15"}, {"id": "16"})
+    tills.once()
+    assert tried == [True, False, True, True], "no other query where all is read"
 
 
 def test_the_property_is_enough_when_all_old_snapshots_are_gone(tills: Tills) -> None:
