@@ -1,6 +1,7 @@
 """What anyone would write to bring JSON from Kafka into Iceberg: the other side of `stream`.
 
-It has the session of a stream, and lies beside the same project; called with the stream's name.
+It has the session of a stream, and lies beside the same project; called with the stream's name,
+and with `polls` where its reader has the options that ours has.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def main() -> None:
         subscribe=",".join(stream.source.topics),
         startingOffsets="earliest",
         maxOffsetsPerTrigger=str(stream.batch.max_records),
+        **(source.POLLS if "polls" in sys.argv else {}),
     )
     rows = records.load().selectExpr(
         f"from_json(cast(value as string), '{columns}') as read",

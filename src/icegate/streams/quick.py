@@ -58,17 +58,16 @@ def _scale(column: Column) -> int:
     return int(column.type.rstrip(")").rpartition(",")[2])
 
 
-def is_exact(column: Column, number: str) -> str | None:
-    """Return whether a ``number`` is all that a record says, and a column can keep it.
+def is_odd(column: Column, number: str) -> str | None:
+    """Return whether a ``number`` isn't all that a record says, or a column can't keep it.
 
-    None where that's always so: whole numbers are read as such or not at all.
+    None where that's never so: whole numbers are read as such or not at all. A null is neither.
     """
     if column.type == "double":
-        return f"({number} is null or abs({number}) < double('infinity'))"
+        return f"abs({number}) >= double('infinity')"
     if column.type.startswith("decimal"):
         most, unit = f"1e{_DIGITS - _scale(column)}D", f"1e{_scale(column)}D"
-        same = f"rint({number} * {unit}) / {unit} = {number}"
-        return f"({number} is null or (abs({number}) < {most} and {same}))"
+        return f"abs({number}) >= {most} or rint({number} * {unit}) / {unit} <> {number}"
     return None
 
 

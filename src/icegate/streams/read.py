@@ -99,11 +99,11 @@ def _quickly(
     schema = _schema([*paths, f"$.{quick.ODD}"], typed)
     read = _from_json("_flat", schema, columnNameOfCorruptRecord=quick.ODD)
     numbers = [(cell.column, _inside(read, cell.paths[0])) for cell in cells if cell.kind]
-    exact = [quick.is_exact(column, number) for column, number in numbers]
-    is_quick = [f"{read} is not null", f"{read}.{quick.ODD} is null", *filter(None, exact)]
+    odd = [quick.is_odd(column, number) for column, number in numbers]
+    is_slow = [f"{read} is null", f"{read}.{quick.ODD} is not null", *filter(None, odd)]
     return [
         *(f"{_inside(read, path)} as {_quick(path)}" for path in paths),
-        f"case when not ({' and '.join(is_quick)}) then {listed} end as _all",
+        f"case when {' or '.join(is_slow)} then {listed} end as _all",
     ]
 
 

@@ -25,6 +25,9 @@ EXCLUDED = (
     "org.xerial.snappy:snappy-java",
     "com.fasterxml.jackson.core:*",
 )
+# After each poll Spark asks the broker which records it has: of 250,000 that's 500 times, and at
+# the topic's end it's answered only after a fetch that waits there for more.
+POLLS = {"kafka.max.poll.records": "10000", "kafka.fetch.max.wait.ms": "20"}
 # Certificates and passwords are options of the reader, which plans and errors show.
 REDACTED = {"spark.sql.redaction.options.regex": "(?i)url|jaas|keystore|truststore|password"}
 
@@ -64,13 +67,15 @@ def read_records(session: SparkSession, stream: Stream, project: Path) -> DataFr
     return _folder(session, stream, project)
 
 
-def _kafka(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
+def kafka_options(stream: Stream, project: Path) -> dict[str, str]:
+    """Return the options of Spark's reader; those that the stream's file has count before ours."""
     source, batch = stream.source, stream.batch
     options = {
         "kafka.bootstrap.servers": str(source.kafka),
         "subscribe": ",".join(source.topics),
         "startingOffsets": source.starting,
         "groupIdPrefix": f"icegate-{stream.name}",
+        **POLLS,
     }
     auth = load_profile(project, source.auth).options(project / "profiles")
     options |= {f"kafka.{name}": value for name, value in auth.items()}
@@ -79,7 +84,11 @@ def _kafka(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
         options["maxTriggerDelay"] = f"{round(batch.seconds * 1000)}ms"
     if batch.max_records:
         options["maxOffsetsPerTrigger"] = str(batch.max_records)
-    found = session.readStream.format("kafka").options(**options | source.options).load()
+    return options | source.options
+
+
+def _kafka(session: SparkSession, stream: Stream, project: Path) -> DataFrame:
+    found = session.readStream.format("kafka").options(**kafka_options(stream, project)).load()
     return found.selectExpr(
         "topic as source_topic",
         "partition as source_partition",

@@ -11,6 +11,7 @@ from conftest import ROOT
 
 from icegate.errors import ConfigError
 from icegate.streams.config import PLACE, Stream, find_streams, load_stream
+from icegate.streams.source import POLLS, kafka_options
 
 KAFKA = {"kafka": "127.0.0.1:9092", "topics": ["orders"]}
 FOLDER = {"folder": "landing/tills"}
@@ -74,6 +75,14 @@ def test_options_may_be_written_as_yaml_has_them(tmp_path: Path) -> None:
     options = {"failOnDataLoss": False, "minPartitions": 4, "kafka.client.id": "tills"}
     found = load(tmp_path, source={**KAFKA, "options": options}).source.options
     assert found == {"failOnDataLoss": "false", "minPartitions": "4", "kafka.client.id": "tills"}
+
+
+def test_the_reader_s_own_options_are_those_that_the_file_leaves_open(tmp_path: Path) -> None:
+    ours = kafka_options(load(tmp_path, source=KAFKA), tmp_path)
+    assert set(POLLS.items()) <= set(ours.items())
+    options = {"kafka.max.poll.records": 50, "startingOffsets": "latest"}
+    found = kafka_options(load(tmp_path, source={**KAFKA, "options": options}), tmp_path)
+    assert found == {**ours, "kafka.max.poll.records": "50", "startingOffsets": "latest"}
 
 
 def test_this_repository_s_stream_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
