@@ -1,7 +1,7 @@
 """Run dbt several times in one process, on one warm Spark, and say what each step costs.
 
-Called with the steps as JSON; needs nothing but dbt and PySpark, so that both sides can run it.
-CPU is that of this process and of all that it started, Java above all.
+It takes a step as a line of JSON, and answers with one; it needs nothing but dbt and PySpark, so
+that both sides can run it. CPU is that of this process and of all that it started, Java above all.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def run(runner: Any, step: dict[str, Any]) -> list[Any]:
 def main() -> None:
     from dbt.cli.main import dbtRunner
 
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what dbt prints is no answer
     # Parsed once: a batch's number is no reason to read the project again, on either side.
     runner = dbtRunner(manifest=dbtRunner().invoke(["--quiet", FIRST]).result)
-    found = []
-    for step in json.loads(sys.argv[1]):
+    for line in sys.stdin:
+        step = json.loads(line)
         cpu, wall = tree_cpu(), time.perf_counter()
         rows = run(runner, step)
         cost = {"cpu": tree_cpu() - cpu, "wall": time.perf_counter() - wall}
-        found.append({**cost, "step": step["name"], "rows": rows})
-        print(f"{step['name']}: {cost}", file=sys.stderr, flush=True)
-    Path("costs.json").write_text(json.dumps(found))
+        print(json.dumps({**step, **cost, "rows": rows}), file=answers, flush=True)
 
 
 if __name__ == "__main__":

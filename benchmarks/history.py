@@ -1,17 +1,16 @@
 """What it costs to keep each version of each row of a table of which 1 % changes between runs:
-the materialization `history` against `dbt snapshot` of dbt-spark, with both on a warm Spark.
+the materialization `history` against `dbt snapshot` of dbt-spark, both on a warm Spark, in turns.
 
 Changes of the newest keys, then of keys at random; both must tell the same versions.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-from _bench import Claim, Cost, Side, finish, options, sides, timed
+from _bench import Claim, Side, finish, options, sides
+from _turns import Step, in_turns, of
 
 BAR = 5.0
 ROWS, QUICK_ROWS, ROUNDS, PRIME = 10_000_000, 500_000, 3, 6_700_417
@@ -58,11 +57,11 @@ OWN = {"icegate": ("models/kept.sql", OURS), "dbt-spark": ("snapshots/kept.yml",
 FILES = {"models/shop.yml": SOURCE.lstrip(), "models/one.sql": "select 1 as id\n"}  # starts Spark
 
 
-def steps(side: str, rows: int, mode: str) -> list[dict[str, Any]]:
+def steps(side: Side, rows: int, mode: str) -> list[Step]:
     """Return what a side does, in order; the first round only warms Spark up."""
-    run = ["run", "--select", "kept"] if side == "icegate" else ["snapshot"]
+    run = ["run", "--select", "kept"] if side.name == "icegate" else ["snapshot"]
     few, first = rows // 100, COLUMNS.format(round=0)
-    found: list[dict[str, Any]] = [
+    found: list[Step] = [
         {"name": "start", "dbt": ["run", "--select", "one"]},
         {"name": "make", "sql": "create namespace if not exists bench"},
         {"name": "make", "sql": MADE.format(mode=mode, columns=first, rows=rows)},
@@ -78,20 +77,7 @@ def steps(side: str, rows: int, mode: str) -> list[dict[str, Any]]:
         columns = COLUMNS.format(round=number)
         found.append({"name": "change", "sql": CHANGED.format(columns=columns, changed=changed)})
         found.append({"name": name, "dbt": run})
-    return [*found, {"name": "told", "sql": TOLD[side]}]
-
-
-def costs_of(side: Side, rows: int, mode: str) -> list[dict[str, Any]]:
-    """Run all steps in one process of a side; return the cost and rows of each."""
-    side.forget()
-    command = [str(side.python), str(Path(__file__).parent / "_rounds.py")]
-    timed([*command, json.dumps(steps(side.name, rows, mode))], side.folder, side.env)
-    return json.loads((side.folder / "costs.json").read_text())
-
-
-def of(found: list[dict[str, Any]], name: str) -> list[Cost]:
-    """Return what the steps of a name cost."""
-    return [Cost(step["wall"], step["cpu"]) for step in found if step["step"] == name]
+    return [*found, {"name": "told", "sql": TOLD[side.name]}]
 
 
 def main() -> None:
@@ -104,7 +90,7 @@ def main() -> None:
         (side.folder / name).write_text(text.lstrip())
     claims = []
     for mode in ("copy-on-write", "merge-on-read"):
-        mine, theirs = costs_of(ours, rows, mode), costs_of(peer, rows, mode)
+        mine, theirs = in_turns((ours, peer), partial(steps, rows=rows, mode=mode))
         if mine[-1]["rows"] != theirs[-1]["rows"]:
             sys.exit(f"error: {mode}: ours told {mine[-1]['rows']}, dbt {theirs[-1]['rows']}")
         print(f"{mode}: {mine[-1]['rows']} versions, current ones, sum of net", flush=True)

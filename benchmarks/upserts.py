@@ -1,5 +1,5 @@
 """What it costs to update 1 % of a table's rows, round after round: `merge_plan: auto` and the gate
-against dbt-spark's `merge`, copy-on-write, each in one process with a warm Spark.
+against dbt-spark's `merge`, copy-on-write, each in one process with a warm Spark, in turns.
 
 Ten rounds of keys at random, all columns read after each; then what our rounds leave to be tidied
 up, a compaction of all files with deletes, counts as ours. Then the newest keys, on these tables
@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
-from _bench import Claim, Cost, Side, options, save, sides, timed
+from _bench import Claim, Cost, Side, options, save, sides
+from _turns import Step, in_turns, of
 
 BAR, READ_BAR, RECENT_BAR, BYTES_BAR = 6.0, 1 / 1.15, 10.0, 1.1
 ROWS, QUICK_ROWS, ROUNDS, PRIME = 10_000_000, 500_000, 10, 6_700_417
@@ -74,16 +73,17 @@ def files_of(rows: int) -> dict[str, str]:
     return files | {f"models/{name}.yml": KEY.format(name=name) for name in names}
 
 
-def steps(ours: bool) -> list[dict[str, Any]]:
+def steps(side: Side) -> list[Step]:
     """Return what a side does, in order; round 1 only warms Spark up."""
-    found: list[dict[str, Any]] = [{"name": "first build", "dbt": ["run"]}]
+    ours = side.name == "icegate"
+    found: list[Step] = [{"name": "first build", "dbt": ["run"]}]
 
     def round_of(name: str, number: int, recent: bool, table: str) -> None:
         chosen = json.dumps({"round": number, "recent": recent})
         found.append({"name": name, "dbt": ["run", "-s", table, "--vars", chosen]})
         found.append({"name": f"read after {name}", "sql": READ.format(table=table)})
 
-    written: list[dict[str, Any]] = [{"name": "written", "sql": WRITTEN}] * ours
+    written: list[Step] = [{"name": "written", "sql": WRITTEN}] * ours
     round_of("warm-up", 1, False, "orders")
     found += written
     for number in range(2, ROUNDS + 2):
@@ -99,25 +99,12 @@ def steps(ours: bool) -> list[dict[str, Any]]:
     return found
 
 
-def costs_of(side: Side) -> list[dict[str, Any]]:
-    """Run all steps in one process of a side; return the cost and rows of each."""
-    side.forget()
-    command = [str(side.python), str(Path(__file__).parent / "_rounds.py")]
-    timed([*command, json.dumps(steps(side.name == "icegate"))], side.folder, side.env)
-    return json.loads((side.folder / "costs.json").read_text())
-
-
-def of(found: list[dict[str, Any]], name: str) -> list[Cost]:
-    """Return what the steps of a name cost."""
-    return [Cost(step["wall"], step["cpu"]) for step in found if step["step"] == name]
-
-
 def summed(costs: list[Cost]) -> Cost:
     """Return what costs are together."""
     return Cost(sum(cost.wall for cost in costs), sum(cost.cpu for cost in costs))
 
 
-def claims_of(ours: list[list[Any]], peers: list[list[Any]]) -> list[Claim]:
+def claims_of(ours: list[list[Step]], peers: list[list[Step]]) -> list[Claim]:
     """Return the claims of runs, each of which is the steps of a side."""
 
     def pairs(name: str) -> list[list[Cost]]:
@@ -148,10 +135,10 @@ def claims_of(ours: list[list[Any]], peers: list[list[Any]]) -> list[Claim]:
     ]
 
 
-def check_rows(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> None:
+def check_rows(ours: list[Step], peers: list[Step]) -> None:
     """End the program where both tables aren't the same after a round."""
     names = {"read after warm-up", "read after random", "read after recent", "read after fresh"}
-    mine, theirs = ([s for s in side if s["step"] in names] for side in (ours, peers))
+    mine, theirs = ([s for s in side if s["name"] in names] for side in (ours, peers))
     for one, other in zip(mine, theirs, strict=True):
         if one["rows"] != other["rows"]:
             sys.exit(f"error: the tables differ: {one} {other}")
@@ -161,13 +148,11 @@ def main() -> None:
     given = options(__doc__ or "", runs=1)
     rows = QUICK_ROWS if given.quick else ROWS
     ours, peer = sides("upserts", files_of(rows), gate=True)
-    found: dict[str, list[list[Any]]] = {ours.name: [], peer.name: []}
-    for number in range(given.runs):
-        for side in (ours, peer) if number % 2 else (peer, ours):
-            found[side.name].append(costs_of(side))
-        check_rows(found[ours.name][-1], found[peer.name][-1])
-    claims = claims_of(found[ours.name], found[peer.name])
-    sizes = [s["rows"][0] for s in found[ours.name][-1] if s["step"] == "written"]
+    runs = [in_turns((ours, peer), steps) for _ in range(given.runs)]
+    for run in runs:
+        check_rows(*run)
+    claims = claims_of(*map(list, zip(*runs, strict=True)))
+    sizes = [s["rows"][0] for s in runs[-1][0] if s["name"] == "written"]
     first, last = [int(written) / int(own) for own, written in sizes]
     save("upserts", claims=[asdict(claim) for claim in claims], rows=rows, written=[first, last])
     for claim in claims:
