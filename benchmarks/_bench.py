@@ -89,6 +89,15 @@ def adopt_orphans(yes: bool) -> None:
         ctypes.CDLL(None).prctl(SUBREAPER, int(yes), 0, 0, 0)
 
 
+def await_all() -> None:
+    """Wait for all that ends by itself, also what a command left behind."""
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+
+
 def timed(
     command: list[str], folder: Path, env: dict[str, str], limit_s: float | None = None
 ) -> Cost:
@@ -117,11 +126,7 @@ def timed(
     wall = time.perf_counter() - started
     if process.wait() and not stopped:
         sys.exit(f"error: {' '.join(command)} failed in {folder}\n{said}")
-    while True:
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            break
+    await_all()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(wall, cpu, stopped)

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from _bench import Cost, Side
+from _bench import Cost, Side, await_all
 
 Step = dict[str, Any]
 
@@ -29,6 +29,7 @@ def in_turns(sides: Sequence[Side], steps: Callable[[Side], list[Step]]) -> list
             for worker, step, done in zip(workers, turn, found, strict=True):
                 if step:
                     done.append(worker(step))
+    await_all()
     return found
 
 

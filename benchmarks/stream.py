@@ -117,10 +117,10 @@ def committed(lake: Lake) -> int:
     return max((int(s["summary"].get("total-records", 0)) for s in snapshots), default=0)
 
 
-def check_rows(sides: Sequence[Side], count: int) -> None:
+def check_rows(both: Sequence[Side], count: int) -> None:
     """End the program where two sides' tables, as they were filled last, aren't the same."""
     found = []
-    for side in sides:
+    for side in both:
         lake = Lake(home=side.home, warehouse=side.home / "warehouse")
         rows = open_catalog(lake).load_table(TABLE).scan().to_arrow()
         rows = rows.select([*COLUMNS, "source_partition", "source_offset", "source_time"])

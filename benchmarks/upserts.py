@@ -151,7 +151,7 @@ def main() -> None:
     runs = [in_turns((ours, peer), steps) for _ in range(given.runs)]
     for run in runs:
         check_rows(*run)
-    claims = claims_of(*map(list, zip(*runs, strict=True)))
+    claims = claims_of([mine for mine, _ in runs], [theirs for _, theirs in runs])
     sizes = [s["rows"][0] for s in runs[-1][0] if s["name"] == "written"]
     first, last = [int(written) / int(own) for own, written in sizes]
     save("upserts", claims=[asdict(claim) for claim in claims], rows=rows, written=[first, last])
